@@ -110,6 +110,14 @@ func (h *holding) word(i int) (v uint64) {
 	return v
 }
 
+// pinnedWord returns the 64 blocks from 64*i on that aliases have, credited or not.
+func (h *holding) pinnedWord(i int) uint64 {
+	if h.entries == nil || i >= len(h.entries.tiers[tierPin]) {
+		return 0
+	}
+	return h.entries.tiers[tierPin][i]
+}
+
 // listedWord returns the 64 blocks from 64*i on that have a listed copy in any tier.
 func (h *holding) listedWord(i int) (v uint64) {
 	for t := range h.listed {

@@ -54,6 +54,8 @@ const (
 	snapshotWindow = 1 << 20
 	// readAhead is the buffer of a reader: one block of the decompressor.
 	readAhead = 128 << 10
+	// spillBytes are enough for the compressor to work on.
+	spillBytes = 128 << 10
 )
 
 var (

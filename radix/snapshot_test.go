@@ -311,6 +311,27 @@ func TestSnapshotClaimsMore(t *testing.T) {
 	}
 }
 
+// TestSnapshotTakeNotesRuns expects a worker's lock to be held for work and memory by its runs and
+// not by its blocks.
+func TestSnapshotTakeNotesRuns(t *testing.T) {
+	x := New(Config{Seed: 1})
+	w, d := x.AddWorker(), x.Domain(DomainKey{})
+	const blocks = 1 << 17
+	st := Store{Worker: w, Domain: d}
+	for i := range uint64(blocks) {
+		st.Engine, st.Blocks = append(st.Engine, i), append(st.Blocks, Hash(i)*spread)
+	}
+	mustStore(t, x, st)
+	s := newRecordWriter(x, new(plain))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := s.Take(w, "w", nil)
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; err != nil || len(s.taken[0].order) != 1 || got > blocks {
+		t.Errorf("Take() of %d blocks in %d runs = %v, %d bytes allocated", blocks, x.Stats().Runs, err, got)
+	}
+}
+
 // failing is a file on a full disk.
 type failing struct{ left int }
 
@@ -400,13 +421,13 @@ func TestSnapshotFormat(t *testing.T) {
 	word := func(n byte) string { return string([]byte{n, 0, 0, 0, 0, 0, 0, 0}) }
 	standIn := "Vlt|\x9f`\x15\x17" // for the hole in front of 4, whose first engine hash has moved
 	want := "\x08\x07\x06\x05\x04\x03\x02\x01" +
-		string(binary.LittleEndian.AppendUint64(nil, x.fingerprint())) + "W\x04name\x04meta" +
-		"D\x01m\x10\x01l\x01s\x01" +
+		string(binary.LittleEndian.AppendUint64(nil, x.fingerprint())) +
+		"D\x01m\x10\x01l\x01s\x01" + "D\x01n\x00\x00\x00\x00" + "W\x04name\x04meta" +
 		"S\x00\x00\x00\x01\x01" + word(11) + word(1) +
 		"S\x01\x00\x00\x01\x01" + word(11) + word(1) +
 		"S\x00\x00\x01" + word(1) + "\x01\x02" + word(12) + word(13) + word(2) + word(3) +
 		"S\x00\x00\x01" + word(1) + "\x01\x02" + word(14) + word(14) + standIn + word(4) +
-		"D\x01n\x00\x00\x00\x00" + "S\x00\x01\x00\x01\x01" + word(13) + word(3) +
+		"S\x00\x01\x00\x01\x01" + word(13) + word(3) +
 		"R\x00\x01" + word(2) + "R\x00\x01" + standIn +
 		"E\x01"
 	if got := out.String(); got != want {
@@ -430,7 +451,7 @@ func TestSnapshotWithMoreRemovalsThanCopies(t *testing.T) {
 	for times, fits := range map[int]bool{maxCopies: true, maxCopies + 1: false} {
 		var out plain
 		s := newRecordWriter(x, &out)
-		if err := s.Take(x.workers.list()[0].id, "a", nil); err != nil {
+		if err := errors.Join(s.Take(x.workers.list()[0].id, "a", nil), s.Flush()); err != nil {
 			t.Fatal(err)
 		}
 		s.domain(x.Domain(DomainKey{Model: "tiny", BlockSize: 16}))

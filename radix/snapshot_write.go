@@ -15,9 +15,10 @@ import (
 )
 
 // SnapshotWriter writes a snapshot while others read and write the index. It locks one worker
-// at a time, so each worker's blocks are of one moment, but those of two workers may not be.
-// Between Take and Flush it has some 16 bytes for each block that was taken. It is for one
-// goroutine.
+// at a time, so each worker's blocks are of one moment, but those of two workers may not be. The
+// lock is held for as long as it takes to note the runs, whose hashes never change, and the bits
+// and entries that tell which of their blocks the worker has: some microseconds for a hundred
+// blocks, and as many bytes for each run and entry. It is for one goroutine.
 //
 // The snapshot has the index's seed: a reader of the file can prepare prompts that collide.
 // Keep it from other users.
@@ -25,6 +26,7 @@ type SnapshotWriter struct {
 	x       *Index
 	out     io.WriteCloser
 	domains map[Domain]uint64 // numbers of those written
+	taken   []*capture
 	buf     []byte
 	count   SnapshotCounts
 	err     error // the first one; nothing is written after it
@@ -52,9 +54,9 @@ func newRecordWriter(x *Index, out io.WriteCloser) *SnapshotWriter {
 	return s
 }
 
-// Take copies the present blocks of a worker under a name, which need not be unique, with meta
+// Take notes the present blocks of a worker under a name, which need not be unique, with meta
 // for the caller's own use. It does no I/O, so the caller may hold a lock that keeps the worker
-// unchanged; Flush writes the copy.
+// unchanged; Flush encodes and writes what was noted.
 func (s *SnapshotWriter) Take(w Worker, name string, meta []byte) error {
 	if len(name) > maxText || len(meta) > maxText || s.count.Workers == maxSnapshotWorkers {
 		return fmt.Errorf("cannot take worker %d of %d, name of %d bytes, meta of %d: too large",
@@ -67,30 +69,45 @@ func (s *SnapshotWriter) Take(w Worker, name string, meta []byte) error {
 	defer o.mu.Unlock()
 	s.count.Workers++
 	s.count.Entries += o.entries.len + o.listed
-	s.buf = append(s.buf, recordWorker)
-	s.text(name)
-	s.text(string(meta))
-	c := capture{out: s, worker: o, runs: make(map[*run]*takenRun), named: make(map[blockAt]uint64), absent: make(map[uint64]bool)}
-	c.writeLocked()
+	c := &capture{
+		out: s, name: name, meta: string(meta),
+		order: make([]*takenRun, 0, o.holdings.count()), held: make([]*takenRun, len(o.holdings.list)),
+		bare: make(map[*run]*takenRun), named: make(map[blockAt]uint64), absent: make(map[uint64]bool),
+	}
+	c.takeLocked(o)
+	s.taken = append(s.taken, c)
 	return nil
 }
 
 // Flush writes the workers taken since the last Flush.
 func (s *SnapshotWriter) Flush() error {
+	for _, c := range s.taken {
+		c.write()
+	}
+	s.taken = nil
+	s.spill(0)
+	return s.err
+}
+
+// spill writes the buffer if it has more than n bytes.
+func (s *SnapshotWriter) spill(n int) {
+	if len(s.buf) <= n {
+		return
+	}
 	if s.err == nil {
 		if _, err := s.out.Write(s.buf); err != nil {
 			s.err = fmt.Errorf("cannot write snapshot: %w", err)
 		}
 	}
 	s.buf = s.buf[:0]
-	return s.err
 }
 
 // Close ends the snapshot and returns its sizes. The underlying writer stays open.
 func (s *SnapshotWriter) Close() (SnapshotCounts, error) {
+	_ = s.Flush() // its error stays in s.err
 	s.buf = append(s.buf, recordEnd)
 	s.number(s.count.Workers)
-	_ = s.Flush() // its error stays in s.err
+	s.spill(0)
 	if err := s.out.Close(); err != nil && s.err == nil {
 		s.err = fmt.Errorf("cannot end snapshot: %w", err)
 	}
@@ -135,23 +152,34 @@ func (s *SnapshotWriter) remove(t Tier, times int, engineHash uint64) {
 	s.word(engineHash)
 }
 
-// capture writes one worker, which is locked. Its holdings keep their runs and all runs above
-// unchanged, as far as the copy reads them.
+// capture is one worker at the moment of Take. It is written later, from what does not change: the
+// hashes of a view, and copies of all that a writer of the worker changes.
 type capture struct {
-	out    *SnapshotWriter
-	worker *worker
-	runs   map[*run]*takenRun
-	order  []*takenRun        // parents first
-	named  map[blockAt]uint64 // engine hashes of blocks that are held by entries, or not at all
-	absent map[uint64]bool    // engine hashes for blocks that the worker lacks
+	out        *SnapshotWriter
+	name, meta string
+	order      []*takenRun        // parents first
+	held       []*takenRun        // by the handle of the worker's holding
+	bare       map[*run]*takenRun // those that it has no holding on
+	entries    []entry
+	aliases    []takenAlias
+	named      map[blockAt]uint64 // engine hashes of blocks that are held by entries, or not at all
+	absent     map[uint64]bool    // engine hashes for blocks that the worker lacks
 }
 
 // takenRun is a run with blocks that the worker holds, or that lead to one.
 type takenRun struct {
-	run     *run
-	holding *holding // nil: only its children are held
-	blocks  int      // of the run, up to the last one needed
-	parts   []takenPart
+	run    *run
+	parent *takenRun       // nil: the run begins its domain
+	view   *runView        // a later one may lack blocks that are needed
+	listed [tiers][]uint64 // of the worker's holding
+	blocks int             // of the run, up to the last one needed
+	parts  []takenPart
+}
+
+// takenAlias is an alias of the worker.
+type takenAlias struct {
+	key uint64
+	alias
 }
 
 // takenPart is a stretch of a run that the worker has in a tier, some times under each of the
@@ -168,88 +196,133 @@ type blockAt struct {
 	offset int
 }
 
-func (c *capture) writeLocked() {
-	w := c.worker
+// takeLocked notes what the worker has, which is locked.
+func (c *capture) takeLocked(w *worker) {
 	for _, h := range w.holdings.list {
 		if h != nil {
-			c.need(h.run, h.end())
+			c.need(w, h.run, h.end())
 		}
 	}
-	for i := range w.entries.slots {
-		if e := &w.entries.slots[i]; !e.empty() && e.handle != aliased {
-			c.entry(w.ref(e), e.key)
-		}
-	}
-	aliases := slices.Sorted(maps.Keys(w.aliases))
-	for _, key := range aliases {
-		for _, b := range w.aliases[key].blocks {
-			c.entry(b, key)
-		}
+	c.entries = slices.Clone(w.entries.slots)
+	for key, a := range w.aliases {
+		c.aliases = append(c.aliases, takenAlias{key, alias{slices.Clone(a.blocks), a.removals}})
 	}
 	for _, r := range c.order {
-		c.write(r)
-	}
-	for _, key := range slices.Sorted(maps.Keys(c.absent)) {
-		c.out.remove(TierGPU, 1, key)
-	}
-	for _, key := range aliases {
-		for t, n := range w.aliases[key].removals {
-			if n > 0 {
-				c.out.remove(Tier(t), n, key)
+		h := w.on(r.run)
+		for from := 0; from < r.blocks; from += 64 {
+			lacks := bitRange(from/64, 0, r.blocks)
+			if h != nil {
+				lacks &^= h.word(from/64) | h.pinnedWord(from/64)
+			}
+			for ; lacks != 0; lacks &= lacks - 1 {
+				c.standIn(w, r, from+bits.TrailingZeros64(lacks))
 			}
 		}
 	}
 }
 
 // need notes that the first n blocks of a run are needed, and all that lead to it.
-func (c *capture) need(r *run, n int) {
+func (c *capture) need(w *worker, r *run, n int) {
 	first := len(c.order)
+	var child *takenRun
 	for ; r.parent != nil; n, r = int(r.offset), r.parent {
-		taken, ok := c.runs[r]
-		if !ok {
-			taken = &takenRun{run: r, holding: c.worker.on(r)}
-			c.runs[r] = taken
-			c.order = append(c.order, taken)
+		h, taken := w.on(r), c.bare[r]
+		if h != nil {
+			taken = c.held[h.handle]
 		}
-		if taken.blocks = max(taken.blocks, n); ok {
+		known := taken != nil
+		if !known {
+			taken = c.add(r, h)
+		}
+		if taken.blocks = max(taken.blocks, n); child != nil {
+			child.parent = taken
+		}
+		if child = taken; known {
 			break
 		}
 	}
 	slices.Reverse(c.order[first:])
 }
 
-// entry notes the copies of an entry, or of an alias in one domain.
-func (c *capture) entry(b blockRef, key uint64) {
-	r, at := c.runs[b.holding.run], int(b.offset)
-	c.named[blockAt{r.run, at}] = key
-	for t, n := range b.copies {
-		if n > 0 {
-			r.parts = append(r.parts, takenPart{at, Tier(t), int(n), []uint64{key}})
+// add notes a run, with the worker's holding on it or none.
+func (c *capture) add(r *run, h *holding) *takenRun {
+	taken := &takenRun{run: r, view: r.view.Load()}
+	c.order = append(c.order, taken)
+	if r.parent.parent == nil {
+		c.out.domain(r.domain) // whose key may be gone later
+	}
+	if h == nil {
+		c.bare[r] = taken
+		return taken
+	}
+	c.held[h.handle] = taken
+	for t := range h.listed {
+		taken.listed[t] = slices.Clone(h.listed[t])
+	}
+	return taken
+}
+
+// standIn notes a block that the worker lacks, and an engine hash for it: the one that its run
+// lists, unless the worker has it elsewhere.
+func (c *capture) standIn(w *worker, r *takenRun, offset int) {
+	key := r.engineHashes()[offset]
+	for w.entries.find(key) != nil || w.findListed(&c.out.x.tree.blocks, key).holding != nil || c.absent[key] {
+		key = keyed.Fold(key^spread, uint64(offset)+r.run.id)
+	}
+	c.absent[key] = true
+	c.named[blockAt{r.run, offset}] = key
+	r.parts = append(r.parts, takenPart{offset, TierGPU, 1, []uint64{key}})
+}
+
+// write writes the records of the worker.
+func (c *capture) write() {
+	s := c.out
+	s.buf = append(s.buf, recordWorker)
+	s.text(c.name)
+	s.text(c.meta)
+	for i := range c.entries {
+		if e := &c.entries[i]; !e.empty() && e.handle != aliased {
+			c.entry(c.held[e.handle], e.offset, e.copies, e.key)
+		}
+	}
+	slices.SortFunc(c.aliases, func(a, b takenAlias) int { return cmp.Compare(a.key, b.key) })
+	for _, a := range c.aliases {
+		for _, b := range a.blocks {
+			c.entry(c.held[b.holding.handle], b.offset, b.copies, a.key)
+		}
+	}
+	for _, r := range c.order {
+		c.writeRun(r)
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.absent)) {
+		s.remove(TierGPU, 1, key)
+	}
+	for _, a := range c.aliases {
+		for t, n := range a.removals {
+			if n > 0 {
+				s.remove(Tier(t), n, a.key)
+			}
 		}
 	}
 }
 
-// write writes the parts of a run from its beginning on, so that each part has a parent.
-func (c *capture) write(r *takenRun) {
-	listed := r.run.listed()
-	if r.holding != nil {
-		for t, words := range r.holding.listed {
-			for from := nextBit(words, 0, 0); from < 64*len(words); {
-				to := nextBit(words, from, ^uint64(0))
-				r.parts = append(r.parts, takenPart{from, Tier(t), 1, listed[from:to:to]})
-				from = nextBit(words, to, 0)
-			}
+// entry notes the copies of an entry, or of an alias in one domain.
+func (c *capture) entry(r *takenRun, offset uint32, n copies, key uint64) {
+	c.named[blockAt{r.run, int(offset)}] = key
+	for t, times := range n {
+		if times > 0 {
+			r.parts = append(r.parts, takenPart{int(offset), Tier(t), int(times), []uint64{key}})
 		}
 	}
-	var held []uint64
-	for _, p := range r.parts {
-		for i := range p.engineHashes {
-			setBit(&held, uint32(p.offset+i))
-		}
-	}
-	for i := range r.blocks {
-		if !bit(held, uint32(i)) {
-			r.parts = append(r.parts, takenPart{i, TierGPU, 1, []uint64{c.standIn(r.run, i)}})
+}
+
+// writeRun writes the parts of a run from its beginning on, so that each part has a parent.
+func (c *capture) writeRun(r *takenRun) {
+	for t, words := range r.listed {
+		for from := nextBit(words, 0, 0); from < 64*len(words); {
+			to := nextBit(words, from, ^uint64(0))
+			r.parts = append(r.parts, takenPart{from, Tier(t), 1, r.engineHashes()[from:to:to]})
+			from = nextBit(words, to, 0)
 		}
 	}
 	slices.SortStableFunc(r.parts, func(a, b takenPart) int {
@@ -264,34 +337,34 @@ func (c *capture) write(r *takenRun) {
 			continue
 		}
 		if last != nil {
-			c.store(r.run, last)
+			c.store(r, last)
 		}
 		last = p
 	}
 	if last != nil {
-		c.store(r.run, last)
+		c.store(r, last)
 	}
 }
 
-func (c *capture) store(r *run, p *takenPart) {
+func (c *capture) store(r *takenRun, p *takenPart) {
 	s := c.out
-	domain := s.domain(r.domain) // a record of its own
+	s.spill(spillBytes)
 	s.buf = append(s.buf, recordStore)
 	s.number(int(p.tier))
-	s.number(domain)
+	s.number(s.domain(r.run.domain))
 	switch {
 	case p.offset > 0:
 		s.number(1)
-		s.word(c.name(r, p.offset-1))
-	case r.parent.parent != nil:
+		s.word(c.nameOf(r, p.offset-1))
+	case r.parent != nil:
 		s.number(1)
-		s.word(c.name(r.parent, int(r.offset)-1))
+		s.word(c.nameOf(r.parent, int(r.run.offset)-1))
 	default:
 		s.number(0)
 	}
 	s.number(p.times)
 	s.number(len(p.engineHashes))
-	for _, h := range r.view.Load().all()[p.offset:][:len(p.engineHashes)] {
+	for _, h := range r.view.all()[p.offset:][:len(p.engineHashes)] {
 		s.word(uint64(h))
 	}
 	for _, h := range p.engineHashes {
@@ -299,26 +372,18 @@ func (c *capture) store(r *run, p *takenPart) {
 	}
 }
 
-// name returns an engine hash by which the loaded worker knows a block.
-func (c *capture) name(r *run, offset int) uint64 {
-	if h := c.runs[r].holding; h != nil && h.listedCopies(uint32(offset)) != (copies{}) {
-		return r.listed()[offset]
+// nameOf returns an engine hash by which the loaded worker knows a block.
+func (c *capture) nameOf(r *takenRun, offset int) uint64 {
+	for _, words := range r.listed {
+		if bit(words, uint32(offset)) {
+			return r.engineHashes()[offset]
+		}
 	}
-	return c.named[blockAt{r, offset}]
+	return c.named[blockAt{r.run, offset}]
 }
 
-// standIn returns an engine hash for a block that the worker lacks: the one that its run lists,
-// unless the worker has it elsewhere.
-func (c *capture) standIn(r *run, offset int) uint64 {
-	key := r.listed()[offset]
-	for c.worker.entries.find(key) != nil || c.worker.findListed(&c.out.x.tree.blocks, key).holding != nil ||
-		c.absent[key] {
-		key = keyed.Fold(key^spread, uint64(offset)+r.id)
-	}
-	c.absent[key] = true
-	c.named[blockAt{r, offset}] = key
-	return key
-}
+// engineHashes returns the engine hashes that the run lists.
+func (r *takenRun) engineHashes() []uint64 { return countedWords(r.view.engineHashes()) }
 
 // nextBit returns the first bit from i on that is set in words ^ flip, or the number of bits.
 func nextBit(words []uint64, i int, flip uint64) int {
