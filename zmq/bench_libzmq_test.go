@@ -139,7 +139,7 @@ func BenchmarkPublish(b *testing.B) {
 	publishers := map[string]func(b *testing.B) (endpoint string, publish func([]byte)){
 		"go": func(b *testing.B) (string, func([]byte)) {
 			b.Helper()
-			p, _ := newPublisher(b, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, Topic: "kv"})
+			p, _ := newPublisher(b, zmq.PublisherConfig{Endpoint: anyPort, Topic: "kv"})
 			return p.Endpoint(), func(payload []byte) { p.Publish(payload) }
 		},
 		"libzmq": func(b *testing.B) (string, func([]byte)) {

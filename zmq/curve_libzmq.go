@@ -243,8 +243,6 @@ func attemptCurve(f *subscriber) error {
 
 // deliverFrames calls back for one live message.
 func deliverFrames(f *subscriber, frames [][]byte, n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	switch {
 	case f.ctx.Err() != nil:
 	case n == liveFrames && len(frames[1]) == 8:

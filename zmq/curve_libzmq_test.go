@@ -254,10 +254,3 @@ func TestCurveReplayMalformed(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, next(t, done), enough)
 }
-
-// TestCurveDoesNotBind: a subscription that binds would need a key pair of a server.
-func TestCurveDoesNotBind(t *testing.T) {
-	withCurve(t, newCurvePair(t), newCurvePair(t))
-	err := zmq.Subscribe(t.Context(), zmq.Subscription{Endpoint: freePath(t), Bind: true, OnMessage: func(zmq.Message) {}})
-	require.ErrorIs(t, err, zmq.ErrCurve)
-}

@@ -20,10 +20,8 @@
 // # Concurrency
 //
 // Subscribe runs on its caller's goroutine until its context is done, and so do all callbacks
-// of the subscription. If it binds, each publisher that connects has its own goroutine;
-// callbacks still run one at a time, and Subscribe returns after the last of them. Nothing is
-// read during a callback. A silent stream costs its goroutine and socket, 12 KB, and no buffer.
-// Replay runs on its caller's goroutine.
+// of the subscription. Nothing is read during a callback. A silent stream costs its goroutine and
+// socket, 12 KB, and no buffer. Replay runs on its caller's goroutine.
 //
 // All methods of [Publisher] may be called from any goroutine. Run has a goroutine for each
 // replay client and two for each subscriber; none is left when it returns. A liveStream's mutex

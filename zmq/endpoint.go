@@ -14,18 +14,10 @@ import (
 // errEndpoint is wrapped by every error about an endpoint that cannot be used.
 var errEndpoint = errors.New("zmq: endpoint")
 
-// endpointUse decides which hosts and ports an endpoint may name.
-type endpointUse uint8
-
-const (
-	toConnect     endpointUse = iota
-	toBind                    // The host may be "*" or empty.
-	toBindAnyPort             // The port may also be "*" or 0: the system picks a free one.
-)
-
 // parseEndpoint returns the network and address, in the form of package net, of
-// "tcp://host:port" or "ipc://path". A path that begins with @ is an abstract socket name.
-func parseEndpoint(endpoint string, use endpointUse) (network, address string, err error) {
+// "tcp://host:port" or "ipc://path". A path that begins with @ is an abstract socket name. To be
+// bound, the host may be "*" or empty, and the port "*" or 0: the system picks a free one.
+func parseEndpoint(endpoint string, bound bool) (network, address string, err error) {
 	scheme, rest, ok := strings.Cut(endpoint, "://")
 	switch {
 	case !ok:
@@ -41,10 +33,10 @@ func parseEndpoint(endpoint string, use endpointUse) (network, address string, e
 	if err != nil {
 		return "", "", fmt.Errorf("%w %q: want tcp://host:port: %w", errEndpoint, endpoint, err)
 	}
-	if use != toConnect && host == "*" {
+	if bound && host == "*" {
 		host = ""
 	}
-	anyPort := use == toBindAnyPort && (port == "*" || port == "0")
+	anyPort := bound && (port == "*" || port == "0")
 	if anyPort {
 		port = "0"
 	}
@@ -52,7 +44,7 @@ func parseEndpoint(endpoint string, use endpointUse) (network, address string, e
 	switch {
 	case !anyPort && (err != nil || n == 0):
 		return "", "", fmt.Errorf("%w %q: %q is not a port", errEndpoint, endpoint, port)
-	case use == toConnect && (host == "" || host == "*"):
+	case !bound && (host == "" || host == "*"):
 		return "", "", fmt.Errorf("%w %q: no host to connect to", errEndpoint, endpoint)
 	}
 	return "tcp", net.JoinHostPort(host, port), nil
@@ -61,7 +53,7 @@ func parseEndpoint(endpoint string, use endpointUse) (network, address string, e
 // bindEndpoint listens where a publisher is told to, and returns the endpoint with the port
 // that the system picked. "*" means IPv4 alone, as for SGLang's and libzmq's sockets.
 func bindEndpoint(endpoint string) (net.Listener, string, error) {
-	network, address, err := parseEndpoint(endpoint, toBindAnyPort)
+	network, address, err := parseEndpoint(endpoint, true)
 	if err != nil {
 		return nil, "", err
 	}
@@ -69,7 +61,7 @@ func bindEndpoint(endpoint string) (net.Listener, string, error) {
 		network = "tcp4"
 	}
 	config := net.ListenConfig{KeepAliveConfig: keepaliveConfig}
-	l, err := bind(context.Background(), config, network, address)
+	l, err := bind(config, network, address)
 	if err != nil {
 		return nil, "", err
 	}
@@ -81,8 +73,8 @@ func bindEndpoint(endpoint string) (net.Listener, string, error) {
 
 // bind listens. The socket file of a process that died without removing it is replaced, as libzmq
 // does; libzmq would also take the file away from a process that still listens.
-func bind(ctx context.Context, config net.ListenConfig, network, address string) (net.Listener, error) {
-	l, err := config.Listen(ctx, network, address)
+func bind(config net.ListenConfig, network, address string) (net.Listener, error) {
+	l, err := config.Listen(context.Background(), network, address)
 	if network != "unix" || strings.HasPrefix(address, "@") || !errors.Is(err, syscall.EADDRINUSE) {
 		return l, err
 	}
@@ -93,5 +85,5 @@ func bind(ctx context.Context, config net.ListenConfig, network, address string)
 	if !errors.Is(failed, syscall.ECONNREFUSED) || os.Remove(address) != nil {
 		return nil, err
 	}
-	return config.Listen(ctx, network, address)
+	return config.Listen(context.Background(), network, address)
 }

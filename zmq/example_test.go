@@ -12,7 +12,7 @@ func Example() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	worker, err := zmq.NewPublisher(zmq.PublisherConfig{
-		Endpoint: "tcp://127.0.0.1:*", Bind: true, ReplayEndpoint: "tcp://127.0.0.1:*", Topic: "kv-events",
+		Endpoint: "tcp://127.0.0.1:*", ReplayEndpoint: "tcp://127.0.0.1:*", Topic: "kv-events",
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -52,7 +52,7 @@ func requireParts(t *testing.T, s *zmq4.Socket, want ...string) {
 // ipc, and nothing after an unsubscription.
 func TestLibzmqSubscribes(t *testing.T) {
 	for _, endpoint := range []string{anyPort, freePath(t)} {
-		p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: endpoint, Bind: true, Topic: "kv-events"})
+		p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: endpoint, Topic: "kv-events"})
 		all := connectRaw(t, zmq4.SUB, p.Endpoint(), topic(""))
 		some := connectRaw(t, zmq4.SUB, p.Endpoint(), topic("kv"), topic("kv-"), topic("load"))
 		other := connectRaw(t, zmq4.SUB, p.Endpoint(), topic("load"))
@@ -80,7 +80,7 @@ func TestLibzmqSubscribes(t *testing.T) {
 // TestLibzmqReceivesAll: 100,000 messages of all sizes, from our publisher to libzmq.
 func TestLibzmqReceivesAll(t *testing.T) {
 	const n = 100_000
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, Topic: "kv", BufferSteps: 1})
+	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Topic: "kv", BufferSteps: 1})
 	s := connectRaw(t, zmq4.SUB, p.Endpoint(), topic("kv"), func(s *zmq4.Socket) error { return s.SetRcvhwm(0) })
 	require.NoError(t, p.WaitSubscriptions(waitCtx(t), 1))
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -108,33 +108,9 @@ func TestLibzmqReceivesAll(t *testing.T) {
 	require.Zero(t, p.Dropped())
 }
 
-// TestLibzmqBinds: our publisher connects to a SUB socket of libzmq, and again to its successor.
-func TestLibzmqBinds(t *testing.T) {
-	endpoint := freePath(t)
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: endpoint, Topic: "kv"})
-	for i := range 2 {
-		s, err := zmq4.NewSocket(zmq4.SUB)
-		require.NoError(t, err)
-		require.NoError(t, s.SetLinger(0))
-		require.NoError(t, s.SetRcvtimeo(patience))
-		require.NoError(t, s.SetSubscribe("kv"))
-		require.NoError(t, s.Bind(endpoint))
-		published := make(chan error, 1)
-		go func() { // The socket sends its subscription while it receives.
-			err := p.WaitSubscriptions(waitCtx(t), i+1)
-			p.Publish([]byte("x"))
-			published <- err
-		}()
-		requireParts(t, s, "kv", string(seqFrame(uint64(i))), "x")
-		require.NoError(t, next(t, published))
-		require.NoError(t, s.Unbind(endpoint))
-		require.NoError(t, s.Close())
-	}
-}
-
 // TestLibzmqHeartbeats: our publisher answers libzmq's PINGs at both sockets.
 func TestLibzmqHeartbeats(t *testing.T) {
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort, Topic: "kv"})
+	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, ReplayEndpoint: anyPort, Topic: "kv"})
 	for kind, endpoint := range map[zmq4.Type]string{zmq4.SUB: p.Endpoint(), zmq4.DEALER: p.ReplayEndpoint()} {
 		proxy, pongs := relay(t, strings.TrimPrefix(endpoint, "tcp://"))
 		s := connectRaw(t, kind, proxy,
@@ -178,7 +154,7 @@ func relay(t *testing.T, address string) (endpoint string, pongs chan struct{}) 
 // TestLibzmqAsksForReplay: a REQ socket of libzmq receives the first answer, a DEALER all of
 // more than ZeroMQ queues by default, twice over one connection.
 func TestLibzmqAsksForReplay(t *testing.T) {
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort, Topic: "kv"})
+	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, ReplayEndpoint: anyPort, Topic: "kv"})
 	const n = 5000
 	for i := range n {
 		p.Publish(fmt.Append(nil, i))
@@ -202,7 +178,7 @@ func TestLibzmqAsksForReplay(t *testing.T) {
 // TestLibzmqIsSlow: our publisher drops for a SUB socket of libzmq that does not read, and
 // counts it. The rest arrives in order, up to the last message.
 func TestLibzmqIsSlow(t *testing.T) {
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, HWM: 100})
+	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, HWM: 100})
 	s := connectRaw(t, zmq4.SUB, p.Endpoint(), topic(""), func(s *zmq4.Socket) error { return s.SetRcvhwm(10) })
 	require.NoError(t, p.WaitSubscriptions(waitCtx(t), 1))
 	payload := make([]byte, 16<<10)

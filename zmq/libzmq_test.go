@@ -236,7 +236,7 @@ func TestReplayMalformed(t *testing.T) {
 
 // TestReplayFrames compares the publisher's answers with an engine's in kvevent's vectors.
 func TestReplayFrames(t *testing.T) {
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort, Topic: "kv"})
+	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, ReplayEndpoint: anyPort, Topic: "kv"})
 	p.Publish([]byte("a"))
 	c, err := zmq4.NewContext()
 	require.NoError(t, err)

@@ -2,11 +2,9 @@ package zmq
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
-	"time"
 )
 
 const (
@@ -23,9 +21,8 @@ const (
 
 // PublisherConfig describes a publisher's sockets and their limits.
 type PublisherConfig struct {
-	Endpoint string // "tcp://host:port" or "ipc://path"; a bound port of "*" or 0 is picked.
-	Bind     bool   // Listen; otherwise connect to a subscriber that binds.
-	// ReplayEndpoint is where replays are requested; it is always bound. "" offers none.
+	Endpoint string // "tcp://host:port" or "ipc://path"; a port of "*" or 0 is picked.
+	// ReplayEndpoint is where replays are requested; "" offers none.
 	ReplayEndpoint string
 	// ReplayWithoutTopic omits the topic frame of answers, as SGLang up to 0.5.15 does.
 	ReplayWithoutTopic bool
@@ -45,7 +42,7 @@ type Publisher struct {
 	cfg                      PublisherConfig
 	endpoint, replayEndpoint string
 	stream                   *liveStream
-	live, replays            net.Listener // nil where the publisher connects or offers no replay.
+	live, replays            net.Listener // replays is nil where none are offered.
 	maxClients               int
 
 	ctx    context.Context // Ends with Run or Close.
@@ -64,7 +61,7 @@ func NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 	if cfg.BufferSteps == 0 {
 		cfg.BufferSteps = DefaultBufferSteps
 	}
-	p := &Publisher{cfg: cfg, endpoint: cfg.Endpoint, maxClients: maxClients}
+	p := &Publisher{cfg: cfg, maxClients: maxClients}
 	p.stream = newLiveStream(&cfg)
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	if err := p.bind(); err != nil {
@@ -75,11 +72,7 @@ func NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 }
 
 func (p *Publisher) bind() (err error) {
-	if p.cfg.Bind {
-		p.live, p.endpoint, err = bindEndpoint(p.cfg.Endpoint)
-	} else {
-		_, _, err = parseEndpoint(p.cfg.Endpoint, toConnect)
-	}
+	p.live, p.endpoint, err = bindEndpoint(p.cfg.Endpoint)
 	if err == nil && p.cfg.ReplayEndpoint != "" {
 		p.replays, p.replayEndpoint, err = bindEndpoint(p.cfg.ReplayEndpoint)
 	}
@@ -107,11 +100,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	if p.replays != nil {
 		servers.Go(func() { accept(p.ctx, p.replays, p.maxClients, p.serveReplays) })
 	}
-	if p.live != nil {
-		accept(p.ctx, p.live, p.maxClients, func(conn net.Conn) { _ = p.serveSubscriber(conn) })
-	} else {
-		p.connect()
-	}
+	accept(p.ctx, p.live, p.maxClients, func(conn net.Conn) { _ = p.serveSubscriber(conn) })
 	servers.Wait()
 	return nil
 }
@@ -134,26 +123,6 @@ func (p *Publisher) Close() error {
 		p.stream.close()
 	}
 	return nil
-}
-
-// connect serves the subscriber that binds, one connection after the other.
-func (p *Publisher) connect() {
-	network, address, err := parseEndpoint(p.cfg.Endpoint, toConnect)
-	if err != nil { // NewPublisher has checked it.
-		return
-	}
-	dialer := net.Dialer{Timeout: connectTimeout, KeepAliveConfig: keepaliveConfig}
-	for failures := 0; p.ctx.Err() == nil; failures++ {
-		conn, err := dialer.DialContext(p.ctx, network, address)
-		if err == nil {
-			began := time.Now()
-			err = p.serveSubscriber(conn)
-			if time.Since(began) > stableAfter && !errors.Is(err, ErrProtocol) {
-				failures = 0
-			}
-		}
-		sleep(p.ctx, delay(failures, err))
-	}
 }
 
 // Endpoint returns the address of the live stream, with the port that was picked.

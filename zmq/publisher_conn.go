@@ -133,8 +133,6 @@ func (p *publisherConn) take() error {
 // deliver calls back for all complete messages.
 func (p *publisherConn) deliver() error {
 	f := p.f
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	for f.ctx.Err() == nil {
 		it, err := p.d.next()
 		switch it {
@@ -193,9 +191,7 @@ func (p *publisherConn) send(parts ...string) error {
 
 // onDeadline runs when a deadline has passed and the socket is empty.
 func (p *publisherConn) onDeadline() error {
-	if !p.f.Bind {
-		p.f.tick()
-	}
+	p.f.tick()
 	if err := p.beat(time.Now()); err != nil {
 		return err
 	}
@@ -227,7 +223,7 @@ func (p *publisherConn) arm() error {
 	if p.minor >= minorCommand {
 		at = p.beatAt
 	}
-	if tick := p.f.tickAt; p.f.OnTick != nil && !p.f.Bind && (at.IsZero() || tick.Before(at)) {
+	if tick := p.f.tickAt; p.f.OnTick != nil && (at.IsZero() || tick.Before(at)) {
 		at = tick
 	}
 	return p.conn.SetReadDeadline(at)

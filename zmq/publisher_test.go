@@ -10,14 +10,14 @@ import (
 )
 
 func TestPublisherLifetime(t *testing.T) {
-	p, err := zmq.NewPublisher(zmq.PublisherConfig{Endpoint: "tcp://127.0.0.1:0", Bind: true, ReplayEndpoint: anyPort})
+	p, err := zmq.NewPublisher(zmq.PublisherConfig{Endpoint: "tcp://127.0.0.1:0", ReplayEndpoint: anyPort})
 	require.NoError(t, err)
 	require.Regexp(t, `^tcp://127\.0\.0\.1:[1-9]\d*$`, p.Endpoint())
 	require.Regexp(t, `^tcp://127\.0\.0\.1:[1-9]\d*$`, p.ReplayEndpoint())
 
-	_, err = zmq.NewPublisher(zmq.PublisherConfig{Endpoint: p.Endpoint(), Bind: true})
+	_, err = zmq.NewPublisher(zmq.PublisherConfig{Endpoint: p.Endpoint()})
 	require.Error(t, err, "taken")
-	_, err = zmq.NewPublisher(zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: p.Endpoint()})
+	_, err = zmq.NewPublisher(zmq.PublisherConfig{Endpoint: anyPort, ReplayEndpoint: p.Endpoint()})
 	require.Error(t, err, "taken")
 
 	ctx, cancel := context.WithCancel(context.Background())
@@ -28,7 +28,7 @@ func TestPublisherLifetime(t *testing.T) {
 	require.NoError(t, p.Close())
 	require.EqualValues(t, 0, p.Publish(nil), "a publisher that is closed still counts")
 
-	never, err := zmq.NewPublisher(zmq.PublisherConfig{Endpoint: anyPort, Bind: true})
+	never, err := zmq.NewPublisher(zmq.PublisherConfig{Endpoint: anyPort})
 	require.NoError(t, err)
 	require.NoError(t, never.Close())
 	require.NoError(t, never.Close())

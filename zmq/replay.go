@@ -52,7 +52,7 @@ type replay struct {
 // until its first answer; later the address may belong to another process, and its messages must
 // not be mixed in.
 func (r *replay) run(endpoint string) error {
-	network, address, err := parseEndpoint(endpoint, toConnect)
+	network, address, err := parseEndpoint(endpoint, false)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func ignore(zmq.Message) error { return nil }
 
 func TestReplayKeepsTheLast(t *testing.T) {
 	p, _ := newPublisher(t, zmq.PublisherConfig{
-		Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort, BufferSteps: 3, FirstSeq: 10,
+		Endpoint: anyPort, ReplayEndpoint: anyPort, BufferSteps: 3, FirstSeq: 10,
 	})
 	require.Empty(t, replayAll(t, p.ReplayEndpoint(), 0))
 	for i := range 8 {
@@ -32,7 +32,7 @@ func TestReplayKeepsTheLast(t *testing.T) {
 
 // TestReplayIsWhole requests more messages than ZeroMQ queues by default.
 func TestReplayIsWhole(t *testing.T) {
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort})
+	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, ReplayEndpoint: anyPort})
 	const n = zmq.DefaultBufferSteps
 	for i := range n {
 		p.Publish(fmt.Appendf(nil, "%1000d", i))
@@ -56,7 +56,7 @@ func TestReplayWithAHole(t *testing.T) {
 	ctx, cancel := context.WithCancel(waitCtx(t))
 	defer cancel()
 	var requests atomic.Int64
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort, IgnoreReplay: func() bool {
+	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, ReplayEndpoint: anyPort, IgnoreReplay: func() bool {
 		if requests.Add(1) > 10 {
 			cancel() // it would go on for good
 		}
@@ -86,14 +86,14 @@ func TestReplayWithAHole(t *testing.T) {
 
 func TestReplayOfOldReleases(t *testing.T) {
 	p, _ := newPublisher(t, zmq.PublisherConfig{
-		Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort, Topic: "t", ReplayWithoutTopic: true,
+		Endpoint: anyPort, ReplayEndpoint: anyPort, Topic: "t", ReplayWithoutTopic: true,
 	})
 	p.Publish([]byte("a"))
 	require.Equal(t, []string{"0:a"}, replayAll(t, p.ReplayEndpoint(), 0))
 }
 
 func TestReplayGivesUp(t *testing.T) {
-	gone, stop := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort})
+	gone, stop := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, ReplayEndpoint: anyPort})
 	stop()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
@@ -106,7 +106,7 @@ func TestReplayGivesUp(t *testing.T) {
 }
 
 func TestReplayStopsAtTheCallbacksError(t *testing.T) {
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort})
+	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, ReplayEndpoint: anyPort})
 	p.Publish([]byte("a"))
 	p.Publish([]byte("b"))
 	enough := errors.New("enough")
@@ -176,7 +176,7 @@ func TestReplayAwaitsItsPublisher(t *testing.T) {
 
 // TestReplayOfAStranger: a peer that can never be a replay endpoint is an error at once.
 func TestReplayOfAStranger(t *testing.T) {
-	pub, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true})
+	pub, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort})
 	web := scripted(t, func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n") })
 	for endpoint, want := range map[string]string{pub.Endpoint(): "port of the live events", web: "speaks no ZMTP"} {
 		_, err := zmq.Replay(waitCtx(t), endpoint, 0, ignore)
@@ -188,7 +188,7 @@ func TestReplayOfAStranger(t *testing.T) {
 // TestReplayHoldsWhatIsRead: a slow callback makes the publisher wait, and no queue of answers
 // grows.
 func TestReplayHoldsWhatIsRead(t *testing.T) {
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort})
+	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, ReplayEndpoint: anyPort})
 	const n = 128 // Of 1 MiB: below the ROUTER's high-water mark.
 	payload := make([]byte, 1<<20)
 	for range n {

@@ -82,10 +82,10 @@ func TestOtherTopics(t *testing.T) {
 	stop()
 }
 
-// TestTicks: ticks run with a connection, without one, and in a subscription that binds.
+// TestTicks: ticks run with a connection and without one.
 func TestTicks(t *testing.T) {
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true})
-	for _, s := range []zmq.Subscription{{Endpoint: p.Endpoint()}, {Endpoint: freePath(t)}, {Endpoint: freePath(t), Bind: true}} {
+	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort})
+	for _, s := range []zmq.Subscription{{Endpoint: p.Endpoint()}, {Endpoint: freePath(t)}} {
 		ticks := make(chan struct{})
 		s.Every = time.Millisecond
 		stopped := make(chan struct{})
@@ -112,7 +112,7 @@ func freePath(t *testing.T) string {
 
 func TestIPC(t *testing.T) {
 	for _, endpoint := range []string{freePath(t), "ipc://@" + filepath.Join(t.TempDir(), "abstract")} {
-		p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: endpoint, Bind: true})
+		p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: endpoint})
 		messages, stop := listen(t, zmq.Subscription{Endpoint: endpoint})
 		require.NoError(t, p.WaitSubscriptions(waitCtx(t), 1))
 		p.Publish([]byte("x"))
@@ -123,7 +123,7 @@ func TestIPC(t *testing.T) {
 
 // TestAddresses: by name, and by IPv6 where the machine has it.
 func TestAddresses(t *testing.T) {
-	v4, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true})
+	v4, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort})
 	_, port, err := net.SplitHostPort(strings.TrimPrefix(v4.Endpoint(), "tcp://"))
 	require.NoError(t, err)
 	sub := subscribe(t, zmq.Subscription{Endpoint: "tcp://localhost:" + port})
@@ -134,25 +134,7 @@ func TestAddresses(t *testing.T) {
 		t.Skip("no IPv6 here")
 	}
 	require.NoError(t, l.Close())
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: "tcp://[::1]:*", Bind: true})
+	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: "tcp://[::1]:*"})
 	six := subscribe(t, zmq.Subscription{Endpoint: p.Endpoint()})
 	next(t, six.connected)
-}
-
-// TestBindTakesOneAfterAnother: an engine that restarts connects again, perhaps before the end
-// of its old connection is noticed.
-func TestBindTakesOneAfterAnother(t *testing.T) {
-	endpoint := freePath(t)
-	sub := subscribe(t, zmq.Subscription{Endpoint: endpoint, Bind: true})
-	first, stop := newPublisher(t, zmq.PublisherConfig{Endpoint: endpoint})
-	require.NoError(t, first.WaitSubscriptions(waitCtx(t), 1))
-	second, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: endpoint})
-	require.NoError(t, second.WaitSubscriptions(waitCtx(t), 1))
-	first.Publish([]byte("first"))
-	requireMessage(t, next(t, sub.messages), "", 0, "first")
-	stop()
-	require.ErrorContains(t, next(t, sub.disconnected), "hung up")
-	second.Publish([]byte("second"))
-	requireMessage(t, next(t, sub.messages), "", 0, "second")
-	sub.stop()
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -17,7 +16,6 @@ import (
 type Subscription struct {
 	Endpoint string // "tcp://host:port" or "ipc://path"; a name is resolved at each attempt.
 	Topic    string // Prefix of the wanted topics, at most 245 bytes; "" is all.
-	Bind     bool   // Listen instead of connecting: for engines that connect.
 
 	// OnMessage receives every message, which is valid until it returns.
 	OnMessage func(Message)
@@ -45,9 +43,6 @@ const (
 	wrongPeerMax = 5 * time.Second
 	// stableAfter is the age at which the end of a connection resets the backoff.
 	stableAfter = time.Second
-	// maxPeers bounds the publishers of a subscription that binds. Usually there is one, and
-	// its predecessor.
-	maxPeers = 64
 )
 
 // Subscribe delivers messages until ctx is done, and then returns nil: no goroutine, socket or
@@ -55,11 +50,7 @@ const (
 // within 50 ms, later every 500 ms. It returns an error only for a subscription that can never
 // work.
 func Subscribe(ctx context.Context, s Subscription) error {
-	use := toConnect
-	if s.Bind {
-		use = toBind
-	}
-	network, address, err := parseEndpoint(s.Endpoint, use)
+	network, address, err := parseEndpoint(s.Endpoint, false)
 	switch {
 	case err != nil:
 		return fmt.Errorf("cannot subscribe: %w", err)
@@ -73,12 +64,8 @@ func Subscribe(ctx context.Context, s Subscription) error {
 	switch curve, err := Curve(); {
 	case err != nil:
 		return fmt.Errorf("cannot subscribe to %q: %w", s.Endpoint, err)
-	case curve != "" && s.Bind:
-		return fmt.Errorf("cannot subscribe to %q: %w: a subscription that binds has none", s.Endpoint, ErrCurve)
 	case curve != "":
 		attempt = func() error { return attemptCurve(f) }
-	case s.Bind:
-		return f.listen(network, address)
 	}
 	f.follow(attempt)
 	return nil
@@ -88,9 +75,8 @@ func Subscribe(ctx context.Context, s Subscription) error {
 type subscriber struct {
 	Subscription
 	ctx    context.Context
-	mu     sync.Mutex // Held by callbacks: a subscription that binds may have several publishers.
-	tickAt time.Time  // Of the next OnTick.
-	since  time.Time  // Begin of the current connection; zero before its handshake is complete.
+	tickAt time.Time // Of the next OnTick.
+	since  time.Time // Begin of the current connection; zero before its handshake is complete.
 }
 
 // follow connects again and again.
@@ -139,8 +125,6 @@ func (f *subscriber) tick() {
 	if f.OnTick == nil || time.Now().Before(f.tickAt) {
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if f.ctx.Err() == nil {
 		f.OnTick()
 		f.tickAt = time.Now().Add(f.untilTick())
@@ -155,8 +139,6 @@ func (f *subscriber) untilTick() time.Duration {
 }
 
 func (f *subscriber) connected() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.since = time.Now()
 	if f.OnConnect != nil && f.ctx.Err() == nil {
 		f.OnConnect()
@@ -164,36 +146,14 @@ func (f *subscriber) connected() {
 }
 
 func (f *subscriber) disconnected(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if f.OnDisconnect != nil && f.ctx.Err() == nil {
 		f.OnDisconnect(fmt.Errorf("cannot follow %q: %w", f.Endpoint, err))
 	}
 }
 
-// listen binds and serves the publishers that connect.
-func (f *subscriber) listen(network, address string) error {
-	config := net.ListenConfig{KeepAliveConfig: keepaliveConfig, Control: control}
-	l, err := bind(f.ctx, config, network, address)
-	if err != nil {
-		return fmt.Errorf("cannot subscribe: %w", err)
-	}
-	var ticks sync.WaitGroup
-	if f.OnTick != nil {
-		ticks.Go(func() {
-			for f.ctx.Err() == nil {
-				f.pause(time.Until(f.tickAt))
-			}
-		})
-	}
-	accept(f.ctx, l, maxPeers, func(conn net.Conn) { f.disconnected(f.serve(conn)) })
-	ticks.Wait()
-	return nil
-}
-
 var keepaliveConfig = net.KeepAliveConfig{Enable: true, Idle: keepaliveIdle, Interval: keepaliveInterval, Count: keepaliveCount}
 
-// control prepares a socket before it connects or listens.
+// control prepares a socket before it connects.
 func control(network, _ string, raw syscall.RawConn) error {
 	if network == "unix" {
 		return nil

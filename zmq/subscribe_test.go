@@ -12,7 +12,7 @@ import (
 )
 
 func TestLiveMessages(t *testing.T) {
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, Topic: "kv-events"})
+	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Topic: "kv-events"})
 	messages, _ := listen(t, zmq.Subscription{Endpoint: p.Endpoint()})
 	require.NoError(t, p.WaitSubscriptions(waitCtx(t), 1))
 
@@ -25,7 +25,7 @@ func TestLiveMessages(t *testing.T) {
 }
 
 func TestLateSubscriberReplays(t *testing.T) {
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort, Topic: "t"})
+	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, ReplayEndpoint: anyPort, Topic: "t"})
 	p.Publish([]byte("a"))
 	p.Publish([]byte("b"))
 	require.Equal(t, []string{"t0:a", "t1:b"}, replayAll(t, p.ReplayEndpoint(), 0)) // Sent: nobody heard.
@@ -40,7 +40,7 @@ func TestLateSubscriberReplays(t *testing.T) {
 }
 
 func TestTopics(t *testing.T) {
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, Topic: "load"})
+	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Topic: "load"})
 	all, _ := listen(t, zmq.Subscription{Endpoint: p.Endpoint()})
 	same, _ := listen(t, zmq.Subscription{Endpoint: p.Endpoint(), Topic: "load"})
 	prefix, _ := listen(t, zmq.Subscription{Endpoint: p.Endpoint(), Topic: "lo"})
@@ -54,7 +54,7 @@ func TestTopics(t *testing.T) {
 }
 
 func TestGapFaults(t *testing.T) {
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true, ReplayEndpoint: anyPort})
+	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, ReplayEndpoint: anyPort})
 	messages, _ := listen(t, zmq.Subscription{Endpoint: p.Endpoint()})
 	require.NoError(t, p.WaitSubscriptions(waitCtx(t), 1))
 	p.Publish([]byte("a"))
@@ -67,14 +67,14 @@ func TestGapFaults(t *testing.T) {
 }
 
 func TestPublisherRestart(t *testing.T) {
-	p, stop := newPublisher(t, zmq.PublisherConfig{Endpoint: freePath(t), Bind: true, FirstSeq: 41})
+	p, stop := newPublisher(t, zmq.PublisherConfig{Endpoint: freePath(t), FirstSeq: 41})
 	messages, _ := listen(t, zmq.Subscription{Endpoint: p.Endpoint()})
 	require.NoError(t, p.WaitSubscriptions(waitCtx(t), 1))
 	p.Publish([]byte("before"))
 	requireMessage(t, next(t, messages), "", 41, "before")
 	stop()
 
-	again, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: p.Endpoint(), Bind: true})
+	again, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: p.Endpoint()})
 	require.NoError(t, again.WaitSubscriptions(waitCtx(t), 1))
 	again.Publish([]byte("after"))
 	requireMessage(t, next(t, messages), "", 0, "after")
@@ -83,16 +83,6 @@ func TestPublisherRestart(t *testing.T) {
 func TestSubscribeBeforeThePeerIsThere(t *testing.T) {
 	endpoint := freePath(t)
 	messages, _ := listen(t, zmq.Subscription{Endpoint: endpoint})
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: endpoint, Bind: true})
-	require.NoError(t, p.WaitSubscriptions(waitCtx(t), 1))
-	p.Publish([]byte("x"))
-	requireMessage(t, next(t, messages), "", 0, "x")
-}
-
-func TestConnectingPublisher(t *testing.T) {
-	// An engine with a host in its endpoint connects: the receiver must bind.
-	endpoint := freePath(t)
-	messages, _ := listen(t, zmq.Subscription{Endpoint: endpoint, Bind: true})
 	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: endpoint})
 	require.NoError(t, p.WaitSubscriptions(waitCtx(t), 1))
 	p.Publish([]byte("x"))
@@ -100,7 +90,7 @@ func TestConnectingPublisher(t *testing.T) {
 }
 
 func TestTwoReceivers(t *testing.T) {
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true})
+	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort})
 	a, _ := listen(t, zmq.Subscription{Endpoint: p.Endpoint()})
 	b, _ := listen(t, zmq.Subscription{Endpoint: p.Endpoint()})
 	require.NoError(t, p.WaitSubscriptions(waitCtx(t), 2))
@@ -114,7 +104,7 @@ func TestManySubscriptions(t *testing.T) {
 	streams := make([]chan zmq.Message, n)
 	publishers := make([]*zmq.Publisher, 4)
 	for i := range publishers {
-		publishers[i], _ = newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true})
+		publishers[i], _ = newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort})
 	}
 	for i := range streams {
 		streams[i], _ = listen(t, zmq.Subscription{Endpoint: publishers[i%4].Endpoint()})
@@ -133,7 +123,7 @@ func TestManySubscriptions(t *testing.T) {
 }
 
 func TestCancelFromACallback(t *testing.T) {
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true})
+	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort})
 	got := make(chan zmq.Message, 16)
 	ctx, cancel := context.WithCancel(t.Context())
 	ready := make(chan struct{})
@@ -175,11 +165,7 @@ func TestSubscriptionsThatAreWrong(t *testing.T) {
 	require.ErrorContains(t, zmq.Subscribe(t.Context(), zmq.Subscription{
 		Endpoint: "tcp://127.0.0.1:1", Topic: long, OnMessage: ignore,
 	}), "topic")
-	p, _ := newPublisher(t, zmq.PublisherConfig{Endpoint: anyPort, Bind: true})
-	require.ErrorContains(t, zmq.Subscribe(t.Context(), zmq.Subscription{
-		Endpoint: p.Endpoint(), Bind: true, OnMessage: ignore,
-	}), "in use")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.NoError(t, zmq.Subscribe(ctx, zmq.Subscription{Endpoint: p.Endpoint(), OnMessage: ignore}))
+	require.NoError(t, zmq.Subscribe(ctx, zmq.Subscription{Endpoint: "tcp://127.0.0.1:1", OnMessage: ignore}))
 }

@@ -103,7 +103,7 @@ func openOnce(cfg Config) (all []*sockets, err error) {
 // openRank binds the sockets of rank i; cfg has rank 0's endpoints.
 func openRank(cfg *Config, i int) (*sockets, error) {
 	pc := zmq.PublisherConfig{
-		Bind: true, Topic: cfg.Topic, BufferSteps: cfg.BufferSteps,
+		Topic: cfg.Topic, BufferSteps: cfg.BufferSteps,
 		ReplayWithoutTopic: cfg.Encoding <= kvevent.SGLang0515, IgnoreReplay: cfg.silent,
 	}
 	var err error
@@ -124,7 +124,7 @@ func openRank(cfg *Config, i int) (*sockets, error) {
 	}
 	at, err := shift(cfg.Load, i)
 	if err == nil {
-		s.loads, err = zmq.NewPublisher(zmq.PublisherConfig{Bind: true, Topic: loadTopic, Endpoint: at})
+		s.loads, err = zmq.NewPublisher(zmq.PublisherConfig{Topic: loadTopic, Endpoint: at})
 	}
 	if err != nil {
 		s.close()

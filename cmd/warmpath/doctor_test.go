@@ -22,7 +22,7 @@ import (
 // publish runs an engine's publisher and returns its port.
 func publish(t *testing.T) string {
 	t.Helper()
-	p, err := zmq.NewPublisher(zmq.PublisherConfig{Endpoint: "tcp://127.0.0.1:*", Bind: true})
+	p, err := zmq.NewPublisher(zmq.PublisherConfig{Endpoint: "tcp://127.0.0.1:*"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +326,7 @@ func TestDoctorForeign(t *testing.T) {
 func TestDoctorBatches(t *testing.T) {
 	for name, payload := range map[string]string{stateOK: "\x92\xcb\x40\x00\x00\x00\x00\x00\x00\x00\x91\x91\xb0AllBlocksCleared", stateUnfit: "\x92\xcb\x40\x00\x00\x00\x00\x00\x00\x00\x91\x91\xabPagesStored"} {
 		t.Run(name, func(t *testing.T) {
-			p, err := zmq.NewPublisher(zmq.PublisherConfig{Endpoint: "tcp://127.0.0.1:*", ReplayEndpoint: "tcp://127.0.0.1:*", Bind: true})
+			p, err := zmq.NewPublisher(zmq.PublisherConfig{Endpoint: "tcp://127.0.0.1:*", ReplayEndpoint: "tcp://127.0.0.1:*"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -74,7 +74,6 @@ func startEvents(t *testing.T, args ...string) (out, warn *lineBuffer, stop func
 
 func startPublisher(t *testing.T, cfg zmq.PublisherConfig) (p *zmq.Publisher, stop func()) {
 	t.Helper()
-	cfg.Bind = true
 	p, err := zmq.NewPublisher(cfg)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -25,7 +25,7 @@ type events struct {
 func newEvents(host string) (*events, error) {
 	free := "tcp://" + net.JoinHostPort(host, "*")
 	p, err := zmq.NewPublisher(zmq.PublisherConfig{
-		Bind: true, Endpoint: free, ReplayEndpoint: free, Topic: topic, BufferSteps: bufferSteps,
+		Endpoint: free, ReplayEndpoint: free, Topic: topic, BufferSteps: bufferSteps,
 	})
 	return &events{zmq: p, batch: kvevent.Batch{HasRank: true}}, err
 }
