@@ -32,7 +32,7 @@ func (x *activeTransfers) empty() bool { return len(x.list) == 0 }
 func (x *activeTransfers) start(t *Transfer) {
 	e := x.executor
 	t.executor.Store(e)
-	e.agent.counters.posted.Add(1)
+	e.agent.counters.add(func(s *Stats) { s.Posted++ })
 	err := e.agent.memories.retain(t.local)
 	if err == nil {
 		t.retained = true

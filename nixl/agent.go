@@ -138,9 +138,9 @@ func (a *Agent) nameOf(generation uint64) string { return fmt.Sprintf("%s-%d", a
 // Name is the present name, by which peers know the agent.
 func (a *Agent) Name() string { return a.nameOf(a.generation.Load()) }
 
-// Stats returns the present numbers. It never waits.
-func (a *Agent) Stats() Stats {
-	s := a.counters.snapshot()
+// Stats returns the present numbers. It never waits for the library.
+func (a *Agent) Stats() (s Stats) {
+	a.counters.add(func(sum *Stats) { s = *sum })
 	if e := a.present.Load(); e != nil {
 		if d, ok := e.engine.(downEngine); ok {
 			s.Down = d.err.Error()

@@ -135,7 +135,7 @@ func (e *executor) replacementDue() bool {
 func (e *executor) replace() {
 	a := e.agent
 	a.lastReplacement = time.Now()
-	a.counters.replacements.Add(1)
+	a.counters.add(func(s *Stats) { s.Replacements++ })
 	a.cfg.Log.Info("replacing a NIXL agent", "agent", e.name, "abandoned_bytes", e.abandoned.bytes())
 	e.retained = a.memories.retainAll()
 	a.executors.Add(1)

@@ -2,17 +2,8 @@ package nixl
 
 import (
 	"errors"
-	"sync/atomic"
+	"sync"
 )
-
-// counters are an agent's numbers, written by its executors.
-type counters struct {
-	posted, completed, failed, timedOut atomic.Uint64
-	bytesRead, bytesWritten             atomic.Uint64
-	requests, pieces                    atomic.Uint64
-	abandoned, replacements             atomic.Uint64
-	abandonedNow, abandonedBytes        atomic.Int64
-}
 
 // Stats counts an agent's transfers and tells its state.
 type Stats struct {
@@ -28,43 +19,51 @@ type Stats struct {
 	Down           string // the reason why there is no library agent; "" where there is one
 }
 
-// snapshot fills the counted fields.
-func (c *counters) snapshot() Stats {
-	return Stats{
-		Posted: c.posted.Load(), Completed: c.completed.Load(),
-		Failed: c.failed.Load(), TimedOut: c.timedOut.Load(),
-		BytesRead: c.bytesRead.Load(), BytesWritten: c.bytesWritten.Load(),
-		Requests: c.requests.Load(), Pieces: c.pieces.Load(),
-		Abandoned: c.abandoned.Load(), AbandonedNow: c.abandonedNow.Load(),
-		AbandonedBytes: c.abandonedBytes.Load(), Replacements: c.replacements.Load(),
-	}
+// counters are an agent's numbers, written by its executors.
+type counters struct {
+	mu  sync.Mutex
+	sum Stats // without Down; guarded by mu
+}
+
+func (c *counters) add(change func(*Stats)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(&c.sum)
 }
 
 func (c *counters) complete(t *Transfer) {
-	c.completed.Add(1)
-	c.requests.Add(uint64(t.times.Requests))
-	c.pieces.Add(uint64(t.times.Pieces))
-	if t.op == Read {
-		c.bytesRead.Add(t.bytes)
-	} else {
-		c.bytesWritten.Add(t.bytes)
-	}
+	c.add(func(s *Stats) {
+		s.Completed++
+		s.Requests += uint64(t.times.Requests)
+		s.Pieces += uint64(t.times.Pieces)
+		if t.op == Read {
+			s.BytesRead += t.bytes
+		} else {
+			s.BytesWritten += t.bytes
+		}
+	})
 }
 
 func (c *counters) fail(reason error) {
-	c.failed.Add(1)
-	if errors.Is(reason, ErrTimeout) {
-		c.timedOut.Add(1)
-	}
+	c.add(func(s *Stats) {
+		s.Failed++
+		if errors.Is(reason, ErrTimeout) {
+			s.TimedOut++
+		}
+	})
 }
 
 func (c *counters) abandon(t *Transfer) {
-	c.abandoned.Add(1)
-	c.abandonedNow.Add(1)
-	c.abandonedBytes.Add(int64(t.bytes))
+	c.add(func(s *Stats) {
+		s.Abandoned++
+		s.AbandonedNow++
+		s.AbandonedBytes += int64(t.bytes)
+	})
 }
 
 func (c *counters) settle(t *Transfer) {
-	c.abandonedNow.Add(-1)
-	c.abandonedBytes.Add(-int64(t.bytes))
+	c.add(func(s *Stats) {
+		s.AbandonedNow--
+		s.AbandonedBytes -= int64(t.bytes)
+	})
 }

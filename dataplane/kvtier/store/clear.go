@@ -28,7 +28,7 @@ func (p *pages) clear(name string) (dropped int, c clears) {
 	stamp := max(spaces.cleared[model]+1, uint64(p.now().UnixNano()))
 	dropped = spaces.clear(model, stamp)
 	p.mu.Unlock()
-	p.clears.Add(1)
+	p.counts.add(func(c *Stats) { c.Clears++ })
 	p.wake()
 	p.collect()
 	return dropped, clears{model: stamp}
@@ -49,7 +49,7 @@ func (p *pages) adopt(theirs clears) clears {
 	own := clears(maps.Clone(spaces.cleared))
 	p.mu.Unlock()
 	if dropped {
-		p.clears.Add(1)
+		p.counts.add(func(c *Stats) { c.Clears++ })
 		p.wake()
 		p.collect()
 	}

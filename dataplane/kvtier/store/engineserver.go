@@ -9,7 +9,6 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,15 +19,6 @@ import (
 // maxEngines bounds the connections: an engine has three for each rank.
 const maxEngines = 512
 
-// engineCounts count the questions and connections of engines.
-type engineCounts struct {
-	lookups, lookupPages, lookupHits atomic.Int64 // questions; their pages; of these, pages present
-	readPages, readHits, readBytes   atomic.Int64
-	connections, abandoned           atomic.Int64 // abandoned: batches without commit
-	// Connections that broke the protocol; whose memory went away.
-	refused, faults atomic.Int64
-}
-
 // engineServer serves the engines of this node.
 type engineServer struct {
 	cfg      *Config
@@ -38,7 +28,7 @@ type engineServer struct {
 	clear    func(name string, wait time.Duration) (pages, told, missing int)
 	stats    func() Stats
 	instance uint64
-	counts   engineCounts
+	counts   *tally
 	reads    rate // from a get to its release: an engine copies meanwhile
 }
 
@@ -60,9 +50,11 @@ func (s *engineServer) find(ns uint32, hashes []proto.Hash, wait time.Duration) 
 // lookup returns the number of leading pages that are present.
 func (s *engineServer) lookup(ns uint32, hashes []proto.Hash) int {
 	n := s.pages.prefix(ns, hashes)
-	s.counts.lookups.Add(1)
-	s.counts.lookupPages.Add(int64(len(hashes)))
-	s.counts.lookupHits.Add(int64(n))
+	s.counts.add(func(c *Stats) {
+		c.Lookups++
+		c.Asked += int64(len(hashes))
+		c.Found += int64(n)
+	})
 	return n
 }
 

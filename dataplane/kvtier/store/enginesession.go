@@ -63,8 +63,8 @@ func (n *engineSession) run() {
 		return
 	}
 	defer s.pages.leave()
-	s.counts.connections.Add(1)
-	defer s.counts.connections.Add(-1)
+	s.counts.add(func(c *Stats) { c.Clients++ })
+	defer s.counts.add(func(c *Stats) { c.Clients-- })
 	err := n.serve()
 	n.conn.Close()
 	if n.greeted {
@@ -97,11 +97,13 @@ func (n *engineSession) serve() error {
 		case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE), errors.Is(err, os.ErrDeadlineExceeded):
 			return nil
 		default:
-			if errors.Is(err, ErrRegion) {
-				n.server.counts.faults.Add(1)
-			} else {
-				n.server.counts.refused.Add(1)
-			}
+			n.server.counts.add(func(c *Stats) {
+				if errors.Is(err, ErrRegion) {
+					c.Faults++
+				} else {
+					c.Refused++
+				}
+			})
 			// The engine may have left.
 			_ = writeFrame(n.conn, time.Now().Add(frameTimeout), header{op: h.op, status: statusFailed, seq: h.seq}, []byte(err.Error()))
 			return err
@@ -255,7 +257,7 @@ func (n *engineSession) get(h header) error {
 	s.peers.incoming.await(n.ns, n.req.hashes, time.Duration(n.req.wait)*time.Millisecond)
 	offsets, l := s.leases.get(n.offsets[:0], n.ns, n.req.hashes, time.Duration(n.req.lease)*time.Millisecond)
 	n.offsets = offsets
-	s.counts.readPages.Add(int64(len(offsets)))
+	got := 0
 	if l != nil {
 		// Engines copy the pages before the first absent one.
 		leading := slices.Index(offsets, absent)
@@ -263,9 +265,13 @@ func (n *engineSession) get(h header) error {
 			leading = len(offsets)
 		}
 		n.reads[h.seq] = read{lease: l, bytes: leading * n.layout.bytes, at: time.Now()}
-		s.counts.readHits.Add(int64(len(l.entries)))
-		s.counts.readBytes.Add(int64(len(l.entries) * n.layout.bytes))
+		got = len(l.entries)
 	}
+	s.counts.add(func(c *Stats) {
+		c.Read += int64(got)
+		c.ReadBytes += int64(got * n.layout.bytes)
+		c.Missed += int64(len(offsets) - got)
+	})
 	n.out = binary.LittleEndian.AppendUint32(n.out[:0], uint32(len(offsets)))
 	for _, o := range offsets {
 		n.out = binary.LittleEndian.AppendUint64(n.out, o)
@@ -334,6 +340,6 @@ func (n *engineSession) abandon() {
 	if n.set != nil {
 		n.set.abandon()
 		n.set = nil
-		n.server.counts.abandoned.Add(1)
+		n.server.counts.add(func(c *Stats) { c.Abandoned++ })
 	}
 }

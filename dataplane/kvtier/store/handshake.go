@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -49,10 +48,10 @@ func checkExposed(cfg *Config, l net.Listener) error {
 
 // handshaker authenticates peers, and logs refusals.
 type handshaker struct {
-	tls       PeerTLS
-	log       *slog.Logger
-	now       func() time.Time
-	untrusted atomic.Int64 // connections
+	tls    PeerTLS
+	log    *slog.Logger
+	now    func() time.Time
+	counts *tally
 
 	mu     sync.Mutex
 	logged map[string]time.Time // last warning by peer; guarded by mu
@@ -142,7 +141,7 @@ func (s *handshaker) due(warning string) bool {
 func (s *handshaker) refused(text, peer string, err error) {
 	level := slog.LevelDebug
 	if errors.Is(err, ErrUntrusted) {
-		s.untrusted.Add(1)
+		s.counts.add(func(c *Stats) { c.Untrusted++ })
 		if s.due(text + peer) {
 			level = slog.LevelWarn
 		}

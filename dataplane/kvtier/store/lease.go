@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
@@ -25,16 +24,16 @@ type lease struct {
 
 // leases knows the leases of all readers.
 type leases struct {
-	pages   *pages
-	now     func() time.Time
-	expired atomic.Int64
+	pages  *pages
+	now    func() time.Time
+	counts *tally
 
 	mu     sync.Mutex
 	active map[*lease]struct{} // guarded by mu
 }
 
 func newLeases(p *pages, now func() time.Time) *leases {
-	return &leases{pages: p, now: now, active: map[*lease]struct{}{}}
+	return &leases{pages: p, now: now, counts: p.counts, active: map[*lease]struct{}{}}
 }
 
 // get pins pages for d at most and appends the offset of each, or absent. The caller releases the
@@ -88,7 +87,7 @@ func (l *leases) expire(now time.Time) {
 	}
 	l.mu.Unlock()
 	for _, one := range over {
-		l.expired.Add(1)
+		l.counts.add(func(c *Stats) { c.Expired++ })
 		l.pages.unpin(one.entries)
 	}
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
@@ -14,7 +13,7 @@ type pages struct {
 	arena   *arena
 	now     func() time.Time
 	changed chan struct{} // capacity 1: there are changes for the reader of the feed
-	clears  atomic.Int64
+	counts  *tally
 
 	mu     sync.Mutex // guards index and closed
 	index  *index
@@ -24,7 +23,7 @@ type pages struct {
 
 func newPages(a *arena, now func() time.Time) *pages {
 	return &pages{
-		arena: a, now: now, index: newIndex(a.slabs(), a.slab), changed: make(chan struct{}, 1),
+		arena: a, now: now, counts: &tally{}, index: newIndex(a.slabs(), a.slab), changed: make(chan struct{}, 1),
 	}
 }
 

@@ -42,15 +42,6 @@ const (
 	slowRetry = 30 * time.Second
 )
 
-// clientCounts count questions to peers and pulls.
-type clientCounts struct {
-	asked, found             atomic.Int64 // pages
-	pulled, pulledBytes      atomic.Int64
-	pulledNIXL, pulledHinted atomic.Int64 // of pulled
-	pullTime, failed         atomic.Int64 // nanoseconds; pulls
-	tooSlow, quarantined     atomic.Int64 // questions not asked; pages
-}
-
 // peerClient asks the stores of other nodes for pages and pulls them.
 type peerClient struct {
 	cfg      *Config
@@ -59,7 +50,7 @@ type peerClient struct {
 	security *handshaker
 	instance uint64
 	incoming incoming
-	counts   clientCounts
+	counts   *tally
 	ended    chan struct{} // closed when the store ends
 
 	mu   sync.Mutex
@@ -172,8 +163,10 @@ func (c *peerClient) most(peers []*peer, ns uint32, hashes []proto.Hash, wait ti
 	}
 	all.Wait()
 	n = slices.Max(counts)
-	c.counts.asked.Add(int64(len(r.hashes)))
-	c.counts.found.Add(int64(n))
+	c.counts.add(func(s *Stats) {
+		s.RemoteAsked += int64(len(r.hashes))
+		s.RemoteFound += int64(n)
+	})
 	return peers[slices.Index(counts, n)], n
 }
 
@@ -204,7 +197,7 @@ func (c *peerClient) fastEnough(peers []*peer, ns uint32) []*peer {
 		if now-last >= int64(slowRetry) && p.tried.CompareAndSwap(last, now) {
 			return false
 		}
-		c.counts.tooSlow.Add(1)
+		c.counts.add(func(s *Stats) { s.TooSlow++ })
 		return true
 	})
 }
@@ -253,14 +246,15 @@ func (c *peerClient) pull(p *peer, ns uint32, hashes []proto.Hash, parent *proto
 
 // quarantine keeps the slots of an abandoned transfer until NIXL cannot write to them any more.
 func (c *peerClient) quarantine(slots *batch, busy *nixl.Transfer) {
-	c.counts.quarantined.Add(int64(len(slots.entries)))
+	pages := int64(len(slots.entries))
+	c.counts.add(func(s *Stats) { s.Quarantined += pages })
 	c.wg.Go(func() {
 		select {
 		case <-busy.Settled():
 			slots.abandon()
 		case <-c.ended: // the memory lasts as long as NIXL needs it
 		}
-		c.counts.quarantined.Add(-int64(len(slots.entries)))
+		c.counts.add(func(s *Stats) { s.Quarantined -= pages })
 	})
 }
 

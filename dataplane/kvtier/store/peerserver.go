@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"sync/atomic"
 )
 
 // maxPeerConnections bounds the connections of other sidecars, which have two each.
@@ -19,8 +18,7 @@ type peerServer struct {
 	leases   *leases
 	nixl     *transport
 	security *handshaker
-	served   atomic.Int64 // pages
-	refused  atomic.Int64 // connections that broke the protocol
+	counts   *tally
 }
 
 // run serves a listener until ctx ends and all connections have ended.
@@ -51,7 +49,7 @@ func (s *peerServer) serve(ctx context.Context, c net.Conn) {
 		case errors.Is(err, ErrUntrusted):
 			s.security.refused(refusal, hostOf(c), err)
 		case err != nil:
-			s.refused.Add(1)
+			s.counts.add(func(c *Stats) { c.Refused++ })
 			s.log.Warn("a peer's connection to the KV tier failed", "peer", c.RemoteAddr(), "error", err)
 		}
 	}

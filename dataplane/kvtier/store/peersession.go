@@ -143,7 +143,7 @@ func (n *peerSession) pin(h header, ns uint32, r pageRequest) error {
 			return fmt.Errorf("%w: sequence %d twice", ErrWire, h.seq)
 		}
 		n.pins[h.seq] = l
-		s.served.Add(int64(len(l.entries)))
+		s.counts.add(func(c *Stats) { c.Served += int64(len(l.entries)) })
 	}
 	n.out = binary.LittleEndian.AppendUint32(n.out[:0], uint32(len(offsets)))
 	for _, o := range offsets {
@@ -190,6 +190,6 @@ func (n *peerSession) fetch(h header, ns uint32, r pageRequest) error {
 			_, _ = n.pages.Write(s.pages.arena.at(int64(o), int(r.bytes)))
 		}
 	}
-	s.served.Add(int64(found))
+	s.counts.add(func(c *Stats) { c.Served += int64(found) })
 	return n.pages.Flush()
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"hash/maphash"
 	"sync"
-	"sync/atomic"
 
 	"github.com/warmpath/warmpath/dataplane/kvtier/hint"
 	"github.com/warmpath/warmpath/dataplane/kvtier/proto"
@@ -15,15 +14,14 @@ const prefetchShare = 4
 
 // prefetcher pulls pages that engines are expected to ask for.
 type prefetcher struct {
-	cfg      *Config
-	pages    *pages
-	peers    *peerClient
-	seed     maphash.Seed
-	slots    chan struct{} // capacity maxHints
-	expected atomic.Int64  // pages
+	cfg    *Config
+	pages  *pages
+	peers  *peerClient
+	seed   maphash.Seed
+	slots  chan struct{} // capacity maxHints
+	counts *tally
 
 	mu     sync.Mutex
-	hints  HintStats               // without Pulled; guarded by mu
 	recent [recentHints]recentHint // by hash modulo recentHints; guarded by mu
 	done   bool                    // guarded by mu
 	wg     sync.WaitGroup          // Add is called under mu, while done is false
@@ -73,7 +71,7 @@ func (f *prefetcher) pull(m *hint.Message) (e Expected, before int) {
 		e.Pages += len(chain) - skip
 		e.Ready += ready
 	}
-	f.expected.Add(int64(e.Pages))
+	f.counts.add(func(s *Stats) { s.Hinted += int64(e.Pages) })
 	return e, before
 }
 

@@ -32,19 +32,21 @@ func (p *peer) pull(ctx context.Context, q *pull) {
 	slots, _ := c.pages.reserve(q.ns, q.hashes, q.parent, nil, q.hinted)
 	got, err := p.fill(ctx, q, space, slots)
 	if err != nil {
-		c.counts.failed.Add(1)
+		c.counts.add(func(s *Stats) { s.PullFailures++ })
 		c.cfg.Log.Warn("cannot pull KV pages from a peer", "peer", p.Name, "pages", len(q.hashes), "error", err)
 		p.dropPull(err)
 		return
 	}
 	bytes, took := got*int(space.bytes), time.Since(began)
-	c.counts.pulled.Add(int64(got))
-	c.counts.pulledBytes.Add(int64(bytes))
-	c.counts.pullTime.Add(int64(took))
+	c.counts.add(func(s *Stats) {
+		s.Pulled += int64(got)
+		s.PulledBytes += int64(bytes)
+		s.PullSeconds += took.Seconds()
+		if q.hinted {
+			s.Hints.Pulled += int64(got)
+		}
+	})
 	p.rate.add(bytes, took)
-	if q.hinted {
-		c.counts.pulledHinted.Add(int64(got))
-	}
 }
 
 // fill reads the pages and commits or abandons the slots. Slots that NIXL may still write to are
@@ -54,7 +56,7 @@ func (p *peer) fill(ctx context.Context, q *pull, r pageRequest, slots *batch) (
 	if err = p.dialPull(ctx); err == nil {
 		if p.remote != nil {
 			if got, busy, err = p.readNIXL(ctx, q, r, slots); err == nil {
-				p.client.counts.pulledNIXL.Add(int64(got))
+				p.client.counts.add(func(s *Stats) { s.PulledNIXL += int64(got) })
 			}
 		} else {
 			got, err = p.readTCP(ctx, q, r, slots)

@@ -44,10 +44,10 @@ type HintStats struct {
 func (f *prefetcher) takeHint(data []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.hints.Received++
+	f.counts.add(func(s *Stats) { s.Hints.Received++ })
 	m, err := hint.Parse(data)
 	if err != nil {
-		f.hints.Refused++
+		f.counts.add(func(s *Stats) { s.Hints.Refused++ })
 		f.cfg.Log.Debug("cannot read a router's pull hint", "error", err)
 		return
 	}
@@ -57,33 +57,28 @@ func (f *prefetcher) takeHint(data []byte) {
 	pages, now := maphash.Bytes(f.seed, m.Pages), f.cfg.Now()
 	recent := &f.recent[pages%recentHints]
 	if recent.pages == pages && now.Sub(recent.at) < hintInterval {
-		f.hints.Duplicate++
+		f.counts.add(func(s *Stats) { s.Hints.Duplicate++ })
 		return
 	}
 	select {
 	case f.slots <- struct{}{}:
 	default:
-		f.hints.Dropped++
+		f.counts.add(func(s *Stats) { s.Hints.Dropped++ })
 		return
 	}
 	*recent = recentHint{pages, now}
 	f.wg.Go(func() {
 		e, before := f.pull(&m)
-		f.count(&e, before)
+		f.counts.add(func(s *Stats) {
+			switch {
+			case e.Namespaces == 0:
+				s.Hints.UnknownModel++
+			case before == e.Pages:
+				s.Hints.Needless++
+			case before == e.Ready:
+				s.Hints.Vain++
+			}
+		})
 		<-f.slots
 	})
-}
-
-// count counts the outcome of a hint.
-func (f *prefetcher) count(e *Expected, before int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	switch {
-	case e.Namespaces == 0:
-		f.hints.UnknownModel++
-	case before == e.Pages:
-		f.hints.Needless++
-	case before == e.Ready:
-		f.hints.Vain++
-	}
 }

@@ -1,6 +1,6 @@
 package store
 
-import "time"
+import "sync"
 
 // Stats is the state of a store. Counters only grow.
 type Stats struct {
@@ -68,24 +68,27 @@ type PeerStats struct {
 	Served      int64 `json:"served"`    // pages given to peers
 }
 
+// tally is the counts of all parts of a store.
+type tally struct {
+	mu  sync.Mutex
+	sum Stats // without what Store.Stats adds; guarded by mu
+}
+
+func (t *tally) add(change func(*Stats)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	change(&t.sum)
+}
+
 // Stats returns the present counts.
 func (s *Store) Stats() Stats {
-	all := Stats{
-		PageStats: s.pages.stats(), EngineStats: s.engines.engineStats(), PeerStats: s.peers.stats(),
-		Clears: s.pages.clears.Load(), Hinted: s.prefetch.expected.Load(),
-		NIXL: s.nixl.reader() != nil,
-	}
+	var all Stats
+	s.pages.counts.add(func(sum *Stats) { all = *sum })
+	all.PageStats = s.pages.stats()
+	all.Peers, all.ReadSpeed, all.NIXL = int64(len(s.peers.connected())), s.engines.reads.get(), s.nixl.reader() != nil
 	if all.Asked > 0 {
 		all.HitRate = float64(all.Found) / float64(all.Asked)
 	}
-	all.Expired = s.leases.expired.Load()
-	all.Refused += s.serving.refused.Load()
-	all.Untrusted = s.security.untrusted.Load()
-	all.Served = s.serving.served.Load()
-	s.prefetch.mu.Lock()
-	all.Hints = s.prefetch.hints
-	s.prefetch.mu.Unlock()
-	all.Hints.Pulled = s.peers.counts.pulledHinted.Load()
 	return all
 }
 
@@ -97,23 +100,5 @@ func (p *pages) stats() PageStats {
 	return PageStats{
 		Bytes: int64(len(p.arena.data)), Used: n.used, Pages: n.ready, Pins: n.pinned, Namespaces: len(x.spaces.byName), Stored: n.stored, Full: n.full,
 		Evicted: e.evicted, Orphaned: e.orphaned, Promoted: e.promoted, SlabsMoved: e.slabsMoved,
-	}
-}
-
-func (s *engineServer) engineStats() EngineStats {
-	n := &s.counts
-	return EngineStats{
-		Clients: n.connections.Load(), Lookups: n.lookups.Load(), Asked: n.lookupPages.Load(), Found: n.lookupHits.Load(),
-		Read: n.readHits.Load(), ReadBytes: n.readBytes.Load(), ReadSpeed: s.reads.get(), Missed: n.readPages.Load() - n.readHits.Load(),
-		Abandoned: n.abandoned.Load(), Refused: n.refused.Load(), Faults: n.faults.Load(),
-	}
-}
-
-func (c *peerClient) stats() PeerStats {
-	n := &c.counts
-	return PeerStats{
-		Peers: int64(len(c.connected())), RemoteAsked: n.asked.Load(), RemoteFound: n.found.Load(),
-		Pulled: n.pulled.Load(), PulledNIXL: n.pulledNIXL.Load(), PulledBytes: n.pulledBytes.Load(), TooSlow: n.tooSlow.Load(),
-		PullSeconds: time.Duration(n.pullTime.Load()).Seconds(), PullFailures: n.failed.Load(), Quarantined: n.quarantined.Load(),
 	}
 }

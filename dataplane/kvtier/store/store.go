@@ -69,19 +69,20 @@ func (s *Store) compose(a *arena) {
 		fabric: cfg.Fabric, node: cfg.Node, log: s.cfg.Log, arena: a,
 		own: welcome{instance: instance, locality: ownLocality(), rdma: hasRDMA()},
 	}
-	s.security = &handshaker{tls: cfg.PeerTLS, log: s.cfg.Log, now: cfg.Now}
+	counts := s.pages.counts
+	s.security = &handshaker{tls: cfg.PeerTLS, log: s.cfg.Log, now: cfg.Now, counts: counts}
 	s.peers = &peerClient{
-		cfg: cfg, pages: s.pages, nixl: s.nixl, security: s.security, instance: instance,
+		cfg: cfg, pages: s.pages, nixl: s.nixl, security: s.security, instance: instance, counts: counts,
 		all: map[string]*peer{}, ended: make(chan struct{}),
 	}
 	s.engines = &engineServer{
-		cfg: cfg, pages: s.pages, leases: s.leases, peers: s.peers, clear: s.Clear, stats: s.Stats, instance: instance,
+		cfg: cfg, pages: s.pages, leases: s.leases, peers: s.peers, clear: s.Clear, stats: s.Stats, instance: instance, counts: counts,
 	}
 	s.serving = &peerServer{
-		log: s.cfg.Log, pages: s.pages, leases: s.leases, nixl: s.nixl, security: s.security,
+		log: s.cfg.Log, pages: s.pages, leases: s.leases, nixl: s.nixl, security: s.security, counts: counts,
 	}
 	s.prefetch = &prefetcher{
-		cfg: cfg, pages: s.pages, peers: s.peers, seed: maphash.MakeSeed(), slots: make(chan struct{}, maxHints),
+		cfg: cfg, pages: s.pages, peers: s.peers, seed: maphash.MakeSeed(), slots: make(chan struct{}, maxHints), counts: counts,
 	}
 }
 
