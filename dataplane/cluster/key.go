@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 )
 
@@ -29,43 +30,19 @@ func parseKey(s string) (key, error) {
 
 // escape turns a name of any bytes into one token: bytes other than letters, digits, - and _
 // become = and two hex digits. NATS allows = in keys and in subjects.
-func escape(name string) string {
-	const hex = "0123456789ABCDEF"
-	var b strings.Builder
-	for i := range len(name) {
-		if c := name[i]; plain(c) {
-			b.WriteByte(c)
-		} else {
-			b.WriteByte('=')
-			b.WriteByte(hex[c>>4])
-			b.WriteByte(hex[c&15])
-		}
-	}
-	return b.String()
-}
+func escape(name string) string { return toToken.Replace(url.QueryEscape(name)) }
 
-func plain(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
-}
+// A query has + for a space, and leaves . and ~ as they are.
+var (
+	toToken   = strings.NewReplacer("%", "=", "+", "=20", ".", "=2E", "~", "=7E")
+	fromToken = strings.NewReplacer("=", "%", "%", "%25", "+", "%2B")
+)
 
 // unescape is the reverse of escape; it refuses other tokens, so that a name has one key.
 func unescape(token string) (string, error) {
-	var b strings.Builder
-	for i := 0; i < len(token); i++ {
-		switch c := token[i]; {
-		case plain(c):
-			b.WriteByte(c)
-		case c == '=' && i+2 < len(token) && unhex(token[i+1]) >= 0 && unhex(token[i+2]) >= 0:
-			b.WriteByte(byte(unhex(token[i+1])<<4 | unhex(token[i+2])))
-			i += 2
-		default:
-			return "", fmt.Errorf("%w: key %q", errMalformed, token)
-		}
+	name, err := url.QueryUnescape(fromToken.Replace(token))
+	if err != nil || name == "" || escape(name) != token {
+		return "", fmt.Errorf("%w: key %q", errMalformed, token)
 	}
-	if name := b.String(); name != "" && escape(name) == token {
-		return name, nil
-	}
-	return "", fmt.Errorf("%w: key %q", errMalformed, token)
+	return name, nil
 }
-
-func unhex(c byte) int { return strings.IndexByte("0123456789ABCDEF", c) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Encoding names the release whose bytes [Append] writes.
@@ -20,46 +21,32 @@ const (
 	VLLM032                        // vLLM 0.32: maps, more fields, byte-string hashes.
 )
 
+// encodingNames has the names of each encoding: the one that String returns comes first.
+var encodingNames = [...][]string{
+	0: {"unknown"}, SGLang0508: {"0.5.8"}, SGLang0515: {"0.5.15", "0.5.10"}, SGLang0518: {"0.5.18"},
+	SGLang0521: {"0.5.21", "0.5.20"}, SGLang0523: {"0.5.23", "0.5.22"}, VLLM032: {"vllm", "vllm-0.32"},
+}
+
 // ErrUnknownEncoding is returned by [ParseEncoding].
 var ErrUnknownEncoding = errors.New("kvevent: unknown encoding")
 
 // ParseEncoding returns the encoding of a release as flags and files name it: "0.5.8",
 // "0.5.15", "0.5.18", "0.5.21", "0.5.23", "vllm", or another release of the ranges above.
 func ParseEncoding(s string) (Encoding, error) {
-	switch s {
-	case "0.5.8":
-		return SGLang0508, nil
-	case "0.5.10", "0.5.15":
-		return SGLang0515, nil
-	case "0.5.18":
-		return SGLang0518, nil
-	case "0.5.20", "0.5.21":
-		return SGLang0521, nil
-	case "0.5.22", "0.5.23":
-		return SGLang0523, nil
-	case "vllm", "vllm-0.32":
-		return VLLM032, nil
+	for e, names := range encodingNames {
+		if e > 0 && slices.Contains(names, s) {
+			return Encoding(e), nil
+		}
 	}
 	return 0, fmt.Errorf("cannot parse encoding %q: %w", s, ErrUnknownEncoding)
 }
 
 // String returns a name that [ParseEncoding] reads.
 func (e Encoding) String() string {
-	switch e {
-	case SGLang0508:
-		return "0.5.8"
-	case SGLang0515:
-		return "0.5.15"
-	case SGLang0518:
-		return "0.5.18"
-	case SGLang0521:
-		return "0.5.21"
-	case SGLang0523:
-		return "0.5.23"
-	case VLLM032:
-		return "vllm"
+	if int(e) < len(encodingNames) {
+		return encodingNames[e][0]
 	}
-	return "unknown"
+	return encodingNames[0][0]
 }
 
 // Append appends b exactly as the release enc sends it, and returns the extended slice. Fields
