@@ -76,6 +76,7 @@ func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.view.Store(&View{At: time.Now()})
+	c.news = make(chan struct{})
 	if err := c.start(ctx); err != nil {
 		c.cancel()
 		if c.nc != nil {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -45,85 +46,61 @@ func (v *View) Marked(node, worker string) (drain, cordon bool) {
 
 // views publishes views to the functions that watch them.
 type views struct {
-	view atomic.Pointer[View]
+	view     atomic.Pointer[View]
+	watching sync.WaitGroup // Go is called under mu, while closed is false
 
 	mu     sync.Mutex
-	closed bool                    // guarded by mu
-	list   map[*viewWatch]struct{} // guarded by mu
+	closed bool          // guarded by mu
+	news   chan struct{} // closed by the next view; guarded by mu
 }
 
 // View returns the latest view, never nil.
 func (l *views) View() *View { return l.view.Load() }
 
-type viewWatch struct {
-	news chan struct{} // holds one
-	stop chan struct{}
-	done chan struct{}
-}
-
 // Watch calls f with the present view and then with each new one, from one goroutine; of the
 // views that come while f runs only the last is delivered. A view that differs in At alone is
 // not. stop waits for f; f must not call it.
-func (l *views) Watch(f func(*View)) (stop func()) {
-	w := &viewWatch{news: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
-	w.news <- struct{}{}
-	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
+func (c *Cluster) Watch(f func(*View)) (stop func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
 		return func() {}
 	}
-	if l.list == nil {
-		l.list = map[*viewWatch]struct{}{}
-	}
-	l.list[w] = struct{}{}
-	l.mu.Unlock()
-	go func() {
-		defer close(w.done)
-		for {
+	ctx, cancel := context.WithCancel(c.ctx)
+	done := make(chan struct{})
+	c.watching.Go(func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			news := c.next()
+			f(c.View())
 			select {
-			case <-w.stop:
-				return
-			case <-w.news:
-				f(l.View())
+			case <-ctx.Done():
+			case <-news:
 			}
 		}
-	}()
-	return func() { l.end(w); <-w.done }
+	})
+	return func() { cancel(); <-done }
 }
 
-func (l *views) end(w *viewWatch) {
+// next returns a channel that the next view closes.
+func (l *views) next() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, ok := l.list[w]; ok {
-		delete(l.list, w)
-		close(w.stop)
-	}
+	return l.news
 }
 
 // tell wakes all watchers.
 func (l *views) tell() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for w := range l.list {
-		select {
-		case w.news <- struct{}{}:
-		default:
-		}
-	}
+	close(l.news)
+	l.news = make(chan struct{})
 }
 
-// closeWatches ends all, and waits for them.
+// closeWatches waits for all, whose context has ended.
 func (l *views) closeWatches() {
 	l.mu.Lock()
 	l.closed = true
-	var ending []*viewWatch
-	for w := range l.list {
-		close(w.stop)
-		ending = append(ending, w)
-	}
-	clear(l.list)
 	l.mu.Unlock()
-	for _, w := range ending {
-		<-w.done
-	}
+	l.watching.Wait()
 }
