@@ -114,7 +114,6 @@ func (f *follower) apply(msg zmq.Message, live bool) {
 	if !readable {
 		return
 	}
-	f.stats.last.Store(now.UnixNano())
 	f.rank.Trust.Confirmed(now)
 	if batch := &f.content.batch; live && batch.Time > 0 { // a replayed batch is old
 		f.stats.delayed(now, batch.Time)

@@ -52,8 +52,7 @@ type Stats struct {
 	BeyondBudget    atomic.Uint64
 	EvictedRemovals atomic.Uint64 // removals of unknown blocks, of a rank with evicted blocks
 	// Nanoseconds from the last live batch's time stamp to its application.
-	lag  atomic.Int64
-	last atomic.Int64 // unix nanoseconds of the last application
+	lag atomic.Int64
 }
 
 // State returns how well the rank is known.
@@ -65,14 +64,6 @@ func (s *Stats) setState(st State) { s.state.Store(uint32(st)) }
 // engine when it was published, and its application here. Clocks of two hosts
 // differ: it is never below zero.
 func (s *Stats) Lag() time.Duration { return time.Duration(s.lag.Load()) }
-
-// Last returns when a batch was last applied, or the zero time.
-func (s *Stats) Last() time.Time {
-	if ns := s.last.Load(); ns != 0 {
-		return time.Unix(0, ns)
-	}
-	return time.Time{}
-}
 
 func (s *Stats) delayed(now time.Time, stamp float64) {
 	s.lag.Store(max(now.UnixNano()-int64(stamp*1e9), 0))

@@ -9,26 +9,17 @@ type batch struct {
 	ns      uint32
 	hashes  []proto.Hash
 	entries []int32 // none: was present, or found no room
+	offsets []int64 // of their slots in the arena
+	bytes   int     // of a page
 	parent  *proto.Hash
 }
 
 // memory returns the slot of the i-th page, or nil where it has none.
 func (b *batch) memory(i int) []byte {
-	e := b.entries[i]
-	if e == none {
+	if b.entries[i] == none {
 		return nil
 	}
-	b.pages.mu.Lock()
-	offset, bytes := b.pages.index.table.entries[e].offset, b.pages.index.spaces.byID[b.ns].bytes
-	b.pages.mu.Unlock()
-	return b.pages.arena.at(offset, bytes)
-}
-
-// offset returns the arena offset of the i-th page, which has a slot.
-func (b *batch) offset(i int) int64 {
-	b.pages.mu.Lock()
-	defer b.pages.mu.Unlock()
-	return b.pages.index.table.entries[b.entries[i]].offset
+	return b.pages.arena.at(b.offsets[i], b.bytes)
 }
 
 // drop frees the slot of a page that will not come.

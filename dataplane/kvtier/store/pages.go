@@ -118,7 +118,7 @@ func (p *pages) unpin(entries []int32) {
 // reserve finds room for the absent pages of a chain, behind parent where that is given. results
 // gets a set… value for each page. The caller commits or abandons the batch.
 func (p *pages) reserve(ns uint32, hashes []proto.Hash, parent *proto.Hash, results []byte, prefetched bool) (*batch, []byte) {
-	b := &batch{pages: p, ns: ns, hashes: append([]proto.Hash(nil), hashes...), entries: make([]int32, len(hashes))}
+	b := &batch{pages: p, ns: ns, hashes: append([]proto.Hash(nil), hashes...), entries: make([]int32, len(hashes)), offsets: make([]int64, len(hashes))}
 	if parent != nil {
 		own := *parent
 		b.parent = &own
@@ -134,6 +134,7 @@ func (p *pages) reserve(ns uint32, hashes []proto.Hash, parent *proto.Hash, resu
 		case e == none:
 			results = append(results, setFull)
 		default:
+			b.offsets[i], b.bytes = p.index.table.entries[e].offset, p.index.spaces.byID[ns].bytes
 			results = append(results, setCopied)
 		}
 	}

@@ -129,7 +129,7 @@ func (p *peer) readNIXL(ctx context.Context, q *pull, r pageRequest, slots *batc
 		case o > memory.Len || memory.Len-o < bytes:
 			return 0, nil, fmt.Errorf("%w: a page at %d of %d bytes", ErrWire, o, memory.Len)
 		case slots.entries[i] != none:
-			pieces = append(pieces, nixl.Piece{Local: uint64(slots.offset(i)), Remote: o, Len: bytes})
+			pieces = append(pieces, nixl.Piece{Local: uint64(slots.offsets[i]), Remote: o, Len: bytes})
 		}
 	}
 	if len(pieces) > 0 {

@@ -144,18 +144,16 @@ func (f *Facts) namesDevice() bool {
 	})
 }
 
-// excludes reports whether UCX_TLS leaves out all transports with the given prefixes. It is a
-// list of names, "all", or "^" and a list of excluded names.
-func (f *Facts) excludes(names ...string) bool {
-	list := strings.TrimPrefix(f.Transports, "^")
-	if list == "" || f.Transports == "all" {
+// rdmaTransports begin the names of UCX's transports over RDMA.
+var rdmaTransports = []string{"rc", "dc", "ud", "ib", "srd"}
+
+// excludesRDMA reports whether UCX_TLS leaves them all out. It is a list of names, "all", or "^"
+// and a list of excluded names, which never has them all.
+func (f *Facts) excludesRDMA() bool {
+	if f.Transports == "" || strings.HasPrefix(f.Transports, "^") {
 		return false
 	}
-	named := func(t string) bool {
-		return slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(t, name) })
-	}
-	if list != f.Transports {
-		return named(strings.Split(list, ",")[0]) && len(names) == 1
-	}
-	return !slices.ContainsFunc(strings.Split(list, ","), func(t string) bool { return t == "all" || named(t) })
+	return !slices.ContainsFunc(strings.Split(f.Transports, ","), func(t string) bool {
+		return t == "all" || slices.ContainsFunc(rdmaTransports, func(name string) bool { return strings.HasPrefix(t, name) })
+	})
 }

@@ -38,10 +38,10 @@ const (
 // InferPath infers the path from measurements; the facts of both ends break ties. UCX does not
 // tell it.
 func InferPath(here, there *Facts, samples []Sample) Path {
-	small, large := smallest(samples), largest(samples)
-	if large == nil {
+	if len(samples) == 0 {
 		return Unknown
 	}
+	small, large := slices.MinFunc(samples, bySize), slices.MaxFunc(samples, bySize)
 	if here.Identity.Boot == there.Identity.Boot {
 		switch {
 		case small.Size <= 4096 && small.Post.Min < cmp.Or(here.SystemRead, sharedLatency) && copiedInCall(samples):
@@ -52,7 +52,7 @@ func InferPath(here, there *Facts, samples []Sample) Path {
 			return CMA
 		}
 	}
-	if len(here.Devices) == 0 || len(there.Devices) == 0 || here.excludes("rc", "dc", "ud", "ib", "srd") || there.excludes("rc", "dc", "ud", "ib", "srd") {
+	if len(here.Devices) == 0 || len(there.Devices) == 0 || here.excludesRDMA() || there.excludesRDMA() {
 		return TCP
 	}
 	if large.Size < 1<<20 {
@@ -76,30 +76,16 @@ func cmaImpossible(here, there *Facts) bool {
 // copiedInCall reports whether the posting call copied. It compares least times, which a busy
 // machine stretches least, of the most frequent size from 1 MiB on, else of the largest size.
 func copiedInCall(samples []Sample) bool {
-	surest := largest(samples)
-	for i := range samples {
-		if s := &samples[i]; s.Size >= 1<<20 && s.Count > surest.Count {
+	surest := slices.MaxFunc(samples, bySize)
+	for _, s := range samples {
+		if s.Size >= 1<<20 && s.Count > surest.Count {
 			surest = s
 		}
 	}
 	return float64(surest.Post.Min) >= copyShare*float64(surest.Transfer.Min)
 }
 
-func smallest(samples []Sample) *Sample {
-	return extreme(samples, func(a, b int) bool { return a < b })
-}
-
-func largest(samples []Sample) *Sample { return extreme(samples, func(a, b int) bool { return a > b }) }
-
-func extreme(samples []Sample, better func(a, b int) bool) *Sample {
-	var found *Sample
-	for i := range samples {
-		if found == nil || better(samples[i].Size, found.Size) {
-			found = &samples[i]
-		}
-	}
-	return found
-}
+func bySize(a, b Sample) int { return cmp.Compare(a.Size, b.Size) }
 
 // Diagnose explains a link that is slower than its machines allow; "" for others.
 func Diagnose(here, there *Facts, path Path, samples []Sample) string {
@@ -115,8 +101,8 @@ func Diagnose(here, there *Facts, path Path, samples []Sample) string {
 	default:
 		causes = append(remoteCauses(here, there), "both nodes have RDMA devices, but bytes go over TCP")
 	}
-	if expected := Expected(here, there, path); len(causes) == 0 && expected > 0 {
-		if large := largest(samples); large != nil && large.Size >= 1<<20 && large.Best < expected/4 {
+	if expected := Expected(here, there, path); len(causes) == 0 && expected > 0 && len(samples) > 0 {
+		if large := slices.MaxFunc(samples, bySize); large.Size >= 1<<20 && large.Best < expected/4 {
 			causes = append(causes, fmt.Sprintf("%.1f GB/s, where %.0f could be", large.Best/1e9, expected/1e9))
 		}
 	}
@@ -163,7 +149,7 @@ func remoteCauses(here, there *Facts) []string {
 	var causes []string
 	for _, f := range []*Facts{here, there} {
 		switch {
-		case f.excludes("rc", "dc", "ud", "ib", "srd"):
+		case f.excludesRDMA():
 			causes = append(causes, fmt.Sprintf("UCX_TLS=%s of %s leaves RDMA out", f.Transports, f.Node))
 		case f.NetDevices == "":
 			causes = append(causes, fmt.Sprintf("UCX_NET_DEVICES of %s is unset; set it to its RDMA devices: %s", f.Node, f.deviceNames()))
