@@ -97,7 +97,7 @@ func (l *views) tell() {
 	l.news = make(chan struct{})
 }
 
-// closeWatches waits for all, whose context has ended.
+// closeWatches waits for all watchers: their context has ended.
 func (l *views) closeWatches() {
 	l.mu.Lock()
 	l.closed = true

@@ -71,7 +71,7 @@ type PeerStats struct {
 // tally is the counts of all parts of a store.
 type tally struct {
 	mu  sync.Mutex
-	sum Stats // without what Store.Stats adds; guarded by mu
+	sum Stats // but for the numbers that Store.Stats adds; guarded by mu
 }
 
 func (t *tally) add(change func(*Stats)) {
