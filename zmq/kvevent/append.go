@@ -52,27 +52,23 @@ func appendArray(dst []byte, n int) []byte {
 func appendDict(dst []byte, n int) []byte { return append(dst, fixMap|byte(n)) }
 
 func appendStr[S string | []byte](dst []byte, s S) []byte {
-	switch n := len(s); {
-	case n < 32:
+	if n := len(s); n < 32 {
 		dst = append(dst, fixStr|byte(n))
-	case n <= math.MaxUint8:
-		dst = append(dst, str8, byte(n))
-	case n <= math.MaxUint16:
-		dst = binary.BigEndian.AppendUint16(append(dst, str16), uint16(n))
-	default:
-		dst = binary.BigEndian.AppendUint32(append(dst, str32), uint32(n))
+	} else {
+		dst = appendLength(dst, str8, n)
 	}
 	return append(dst, s...)
 }
 
-func appendBin(dst, s []byte) []byte {
-	switch n := len(s); {
+func appendBin(dst, s []byte) []byte { return append(appendLength(dst, bin8, len(s)), s...) }
+
+// appendLength appends a length in one byte, two or four, behind code, code+1 or code+2.
+func appendLength(dst []byte, code byte, n int) []byte {
+	switch {
 	case n <= math.MaxUint8:
-		dst = append(dst, bin8, byte(n))
+		return append(dst, code, byte(n))
 	case n <= math.MaxUint16:
-		dst = binary.BigEndian.AppendUint16(append(dst, bin16), uint16(n))
-	default:
-		dst = binary.BigEndian.AppendUint32(append(dst, bin32), uint32(n))
+		return binary.BigEndian.AppendUint16(append(dst, code+1), uint16(n))
 	}
-	return append(dst, s...)
+	return binary.BigEndian.AppendUint32(append(dst, code+2), uint32(n))
 }

@@ -145,10 +145,10 @@ func (b *Batch) events(r *reader) {
 func (b *Batch) event(r *reader) {
 	start, events := r.p, len(b.Events)
 	fields, wide := b.UnknownFields, b.tokens.wide
-	switch c := r.peek(); {
+	switch {
 	case r.isMap():
 		b.mapEvent(r)
-	case c&0xf0 == fixArr, c == arr16, c == arr32:
+	case r.isArray():
 		b.arrayEvent(r)
 	case r.isName() && kindOf(r.name()) == Cleared: // An enumeration's variant without fields.
 		b.add(Cleared)

@@ -100,42 +100,28 @@ func (r *reader) null() bool {
 }
 
 // array reads an array's header and returns its length, which fits into the rest of the message.
-func (r *reader) array() int {
-	n := -1
-	switch c := r.peek(); {
-	case c&0xf0 == fixArr:
-		r.p++
-		n = int(c & 0x0f)
-	case c == arr16:
-		r.p++
-		n = r.size(2)
-	case c == arr32:
-		r.p++
-		n = r.size(4)
-	}
-	if n < 0 || n > r.left() {
-		r.fail()
-		return 0
-	}
-	return n
-}
+func (r *reader) array() int { return r.length(fixArr, arr16, 1) }
 
 // dict reads a map's header and returns its number of pairs, which fit into the rest of the
 // message.
-func (r *reader) dict() int {
+func (r *reader) dict() int { return r.length(fixMap, map16, 2) }
+
+// length reads the header of a list, with its length in the code, in two bytes or in four. An
+// entry takes at least so many bytes.
+func (r *reader) length(fix, wide byte, entry int) int {
 	n := -1
 	switch c := r.peek(); {
-	case c&0xf0 == fixMap:
+	case c&0xf0 == fix:
 		r.p++
 		n = int(c & 0x0f)
-	case c == map16:
+	case c == wide:
 		r.p++
 		n = r.size(2)
-	case c == map32:
+	case c == wide+1:
 		r.p++
 		n = r.size(4)
 	}
-	if n < 0 || n > r.left()/2 {
+	if n < 0 || n*entry > r.left() {
 		r.fail()
 		return 0
 	}
@@ -245,25 +231,11 @@ func (r *reader) word() (v uint64, above bool) {
 		return 0, false
 	}
 	r.p++
-	s := r.take(1 << ((c - uint8c) & 3))
-	if s == nil {
-		return 0, false
+	n := 1 << ((c - uint8c) & 3) // bytes
+	v = uint64(r.size(n))
+	if unused := 64 - 8*n; c >= int8c {
+		v = uint64(int64(v<<unused) >> unused) // its sign
 	}
-	switch c {
-	case uint8c:
-		return uint64(s[0]), false
-	case uint16c:
-		return uint64(binary.BigEndian.Uint16(s)), false
-	case uint32c:
-		return uint64(binary.BigEndian.Uint32(s)), false
-	case int8c:
-		return uint64(int64(int8(s[0]))), false
-	case int16c:
-		return uint64(int64(int16(binary.BigEndian.Uint16(s)))), false
-	case int32c:
-		return uint64(int64(int32(binary.BigEndian.Uint32(s)))), false
-	}
-	v = binary.BigEndian.Uint64(s)
 	return v, c == uint64c && v > math.MaxInt64
 }
 

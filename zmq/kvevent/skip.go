@@ -21,9 +21,9 @@ func (r *reader) skipHead() int {
 	switch {
 	case r.bad:
 		return 0
-	case c&0xf0 == fixMap, c == map16, c == map32:
+	case r.isMap():
 		return 2 * r.dict()
-	case c&0xf0 == fixArr, c == arr16, c == arr32:
+	case r.isArray():
 		return r.array()
 	case c&0xe0 == fixStr, c >= str8 && c <= str32:
 		r.str()
