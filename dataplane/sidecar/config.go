@@ -24,9 +24,9 @@ import (
 	"github.com/warmpath/warmpath/nvml"
 )
 
-// Cluster takes the node's record; [cluster.Cluster] is one. One goroutine calls it.
+// Cluster takes the node's record; [cluster.Cluster] is one. One goroutine writes to it.
 type Cluster interface {
-	// AnnounceNode replaces the record and keeps renewing it.
+	// AnnounceNode replaces the record and keeps renewing it. It does not wait for the cluster.
 	AnnounceNode(n cluster.Node) error
 	// Withdraw removes the record.
 	Withdraw()

@@ -24,11 +24,11 @@
 //
 // [Sidecar.Run] owns all goroutines and returns when they have ended: the owner of the driver
 // ([nvml.Monitor]); discovery, which alone adds and removes workers; the monitors of the workers,
-// by [worker.Registry]; the reporter, which alone has the health tracker, and publishes an
-// immutable [Report] each second and with each change; the record writer, which alone calls the
-// [Cluster], so that a slow cluster delays no other part; the HTTP server; the KV tier and the
-// link prober. Any goroutine may call [Sidecar.Report], which is one atomic load. discovery.mu
-// guards the list of workers for the reporter, and is held to copy it.
+// by [worker.Registry]; the reporter, which alone has the health tracker, publishes an immutable
+// [Report] each second and with each change, and hands records to the [Cluster], which does not
+// wait; the HTTP server; the KV tier and the link prober. Any goroutine may call [Sidecar.Report],
+// which is one atomic load. discovery.mu guards the list of workers for the reporter, and
+// records.mu the outcome of the last record.
 //
 // # Ownership
 //

@@ -2,10 +2,10 @@ package sidecar
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
@@ -68,7 +68,7 @@ func healthKey(h *cluster.Health) string {
 	return string(strconv.AppendBool(strconv.AppendFloat(b, h.Weight, 'f', 3, 64), h.NoTP))
 }
 
-// record hands a record to the writer: at once where its choiceFacts are new, else every
+// record hands a record to the cluster: at once where its choiceFacts are new, else every
 // recordEvery. The latter has the numbers of now and the reasons of before, whose numbers would
 // make a write of each read. Before the first look at the machine there is no record: routers
 // would remove the workers of an earlier process.
@@ -99,51 +99,30 @@ func keepReasons(n, last *cluster.Node) {
 	}
 }
 
-// recordWriter writes records to the cluster from one goroutine.
-type recordWriter struct {
-	cluster Cluster
-	pending chan cluster.Node  // capacity 1: the newest record
-	state   chan ClusterReport // capacity 1
+// records hands the node's records to the cluster.
+type records struct {
+	cluster Cluster // nil: there is none
+
+	mu   sync.Mutex
+	last ClusterReport // of the last record; guarded by mu
 }
 
-func newRecordWriter(c Cluster) *recordWriter {
-	a := &recordWriter{cluster: c, pending: make(chan cluster.Node, 1), state: make(chan ClusterReport, 1)}
-	a.state <- ClusterReport{}
-	return a
-}
-
-// put replaces the pending record. Only the reporter calls it.
-func (a *recordWriter) put(n cluster.Node) {
-	select {
-	case <-a.pending:
-	default:
-	}
-	a.pending <- n
-}
-
-// run writes records until ctx ends, and then withdraws the last one.
-func (a *recordWriter) run(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			a.cluster.Withdraw()
-			return nil
-		case n := <-a.pending:
-			err := a.cluster.AnnounceNode(n)
-			s := <-a.state
-			s.Records, s.At, s.Error = s.Records+1, time.Now(), ""
-			if err != nil {
-				s.Error = err.Error()
-			}
-			a.state <- s
-		}
+// put replaces the record.
+func (a *records) put(n cluster.Node) {
+	err := a.cluster.AnnounceNode(n)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.last = ClusterReport{Records: a.last.Records + 1, At: time.Now()}
+	if err != nil {
+		a.last.Error = err.Error()
 	}
 }
 
 // status returns the present state of the cluster.
-func (a *recordWriter) status() ClusterReport {
-	s := <-a.state
-	a.state <- s
+func (a *records) status() ClusterReport {
+	a.mu.Lock()
+	s := a.last
+	a.mu.Unlock()
 	s.State = "none"
 	if a.cluster == nil {
 		return s

@@ -48,9 +48,13 @@ func newReporter(s *Sidecar) *reporter {
 	}
 }
 
-// run reports each new snapshot and each change of the workers until ctx ends.
+// run reports each new snapshot and each change of the workers until ctx ends, and then withdraws
+// the record.
 func (j *reporter) run(ctx context.Context) error {
 	s := j.sidecar
+	if s.cfg.Cluster != nil {
+		defer s.cfg.Cluster.Withdraw()
+	}
 	timer := time.NewTimer(reportEvery)
 	defer timer.Stop()
 	for ctx.Err() == nil {

@@ -26,7 +26,7 @@ type Sidecar struct {
 	driver    *nvml.Monitor
 	registry  *worker.Registry
 	discovery *discovery
-	records   *recordWriter
+	records   records
 	links     *links
 	tier      *tier
 	changed   chan struct{} // capacity 1: a worker came up or went down
@@ -40,7 +40,7 @@ func New(cfg Config) (*Sidecar, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Sidecar{cfg: cfg, instance: cluster.NewInstance(), started: time.Now(), driver: nvml.New(cfg.NVML), records: newRecordWriter(cfg.Cluster), changed: make(chan struct{}, 1)}
+	s := &Sidecar{cfg: cfg, instance: cluster.NewInstance(), started: time.Now(), driver: nvml.New(cfg.NVML), records: records{cluster: cfg.Cluster}, changed: make(chan struct{}, 1)}
 	s.SetKey(cfg.Key)
 	s.report.Store(&Report{
 		Name: cfg.Name, Instance: s.instance, Version: cfg.Version, Started: s.started, Advertise: cfg.Advertise, Driver: DriverReport{State: nvml.StateStarting},
@@ -136,9 +136,6 @@ func (s *Sidecar) Run(ctx context.Context) error {
 	start((&api{sidecar: s}).serve)
 	start(s.discovery.run)
 	start(newReporter(s).run)
-	if s.cfg.Cluster != nil {
-		start(s.records.run)
-	}
 	if s.links != nil {
 		start(s.links.run)
 	}
