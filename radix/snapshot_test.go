@@ -332,6 +332,36 @@ func TestSnapshotTakeNotesRuns(t *testing.T) {
 	}
 }
 
+// TestSnapshotOfBlocksThatWent: a worker is written as it was at Take, though its blocks, runs
+// and domain are gone by then.
+func TestSnapshotOfBlocksThatWent(t *testing.T) {
+	x := New(Config{Seed: 1})
+	w, d := x.AddWorker(), x.Domain(salt(0))
+	mustStore(t, x, Store{Worker: w, Domain: d, Engine: hashesOf(1, 2, 3), Blocks: chain(1, 2, 3)})
+	mustStore(t, x, Store{Worker: w, HasParent: true, Parent: 2, Engine: hashesOf(4), Blocks: chain(4)})
+	x.Remove(w, TierGPU, hashesOf(2))
+	want := facts(x)
+	var out plain
+	s := newRecordWriter(x, &out)
+	if err := s.Take(w, "w", nil); err != nil {
+		t.Fatal(err)
+	}
+	x.RemoveWorker(w)
+	for i := range maxIdleDomains {
+		x.Domain(salt(1 + i))
+	}
+	if _, ok := x.FindDomain(salt(0)); ok {
+		t.Fatal("the domain is still known")
+	}
+	if _, err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	y, _, err := loadRecords(&out, Config{}, maxSnapshotBytes)
+	if err != nil || !slices.Equal(facts(y), want) {
+		t.Errorf("loaded %q, %v, want %q", facts(y), err, want)
+	}
+}
+
 // failing is a file on a full disk.
 type failing struct{ left int }
 
