@@ -40,7 +40,8 @@ type Config struct {
 	Index     *radix.Index
 	BlockSize func() int
 	// MaxBytes bounds the cache of prompts that came twice: 4 bytes an id, 8 a block, and about
-	// 250 an entry. Default 64 MiB, which is some 1,700 prompts of 8,000 tokens. Negative: no cache.
+	// 250 an entry. Default 64 MiB, which is some 1,700 prompts of 8,000 tokens. Negative: no
+	// cache.
 	MaxBytes int64
 	// Deadline bounds a fetch. Default 500 ms: beyond that a wrong choice costs less than waiting.
 	Deadline time.Duration
