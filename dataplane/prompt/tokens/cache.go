@@ -9,8 +9,13 @@ import (
 // full on average.
 const entryBytes = int64(unsafe.Sizeof(entry{})) + 2*int64(unsafe.Sizeof(key{})+unsafe.Sizeof(uintptr(0)))
 
-// cache remembers prompts by key; the least recently used ones go. A hit holds its lock for some
-// 50 ns, far less than the rest of a request.
+// seenMarks is the number of keys of which it is remembered that they came: 256 KiB of marks, for
+// the 100,000 prompts of 300 B that fit into the default bound.
+const seenMarks = 1 << 17
+
+// cache remembers the prompts that came twice, by key; the least recently used ones go. Most
+// prompts never come again, since each turn of a conversation is another text: they would fill it.
+// A hit holds its lock for some 50 ns, far less than the rest of a request.
 type cache struct {
 	mu      sync.Mutex
 	max     int64
@@ -18,6 +23,7 @@ type cache struct {
 	entries map[key]*entry // those that are being fetched too
 	recent  entry          // of a ring of remembered ones: next is the latest used, prev the oldest
 	count   int            // of the ring
+	seen    []uint16       // marks of the keys that came
 	evicted uint64
 }
 
@@ -44,6 +50,7 @@ type sharedFetch struct {
 func (c *cache) init(limit int64) {
 	c.max = limit
 	c.entries = make(map[key]*entry)
+	c.seen = make([]uint16, seenMarks)
 	c.recent.prev, c.recent.next = &c.recent, &c.recent
 }
 
@@ -71,14 +78,16 @@ func (c *cache) lookup(k key) (p Prompt, f *sharedFetch, mine *entry) {
 	return e.prompt, nil, nil
 }
 
-// finish ends the fetch of an entry and remembers its prompt.
+// finish ends the fetch of an entry, and remembers its prompt if it came before or others wait for
+// it.
 func (c *cache) finish(e *entry, p Prompt, err error) {
 	c.mu.Lock()
 	f := e.shared
 	if f != nil {
 		p.memory.addReferences(f.waiting)
 	}
-	if e.shared, e.prompt = nil, p; err == nil && e.bytes() <= c.max {
+	again := err == nil && c.seenBeforeLocked(e.key) || f != nil
+	if e.shared, e.prompt = nil, p; err == nil && again && e.bytes() <= c.max {
 		p.memory.addReferences(1)
 		e.link(&c.recent)
 		c.count++
@@ -92,6 +101,14 @@ func (c *cache) finish(e *entry, p Prompt, err error) {
 		f.prompt, f.err = p, err
 		close(f.done)
 	}
+}
+
+// seenBeforeLocked reports whether a key came before, as far as marks remain, and marks it.
+func (c *cache) seenBeforeLocked(k key) bool {
+	at, mark := &c.seen[k.hi%seenMarks], uint16(k.lo)|1 // of an empty place it is 0
+	came := *at == mark
+	*at = mark
+	return came
 }
 
 // renew replaces a remembered prompt, unless it has been evicted.

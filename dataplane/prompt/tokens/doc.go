@@ -1,6 +1,7 @@
 // Package tokens gets the token ids of a prompt: from this process, where it has the model's files
 // and its ids proved equal to those of the workers ([Models]), else from the worker that would
-// tokenize the prompt anyway ([Source]). It remembers the worker's answers.
+// tokenize the prompt anyway ([Source]). It remembers the worker's answers to prompts that come
+// again.
 //
 // A worker's POST /v1/tokenize applies the model's own chat template and tokenizer, so its ids are
 // the ones that the engine's prefix cache is keyed by, for any model. The price is a round trip on

@@ -39,8 +39,9 @@ type Config struct {
 	// unknown. Without an index there are no hashes.
 	Index     *radix.Index
 	BlockSize func() int
-	// MaxBytes bounds the cache: 4 bytes an id, 8 a block, and about 250 an entry. Default 64 MiB,
-	// which is some 1,700 prompts of 8,000 tokens. Negative: no cache.
+	// MaxBytes bounds the cache of prompts that came twice: 4 bytes an id, 8 a block, and about
+	// 250 an entry. Default 64 MiB, which is some 1,700 prompts of 8,000 tokens. Negative: no
+	// cache.
 	MaxBytes int64
 	// Deadline bounds a fetch. Default 500 ms: beyond that a wrong choice costs less than waiting.
 	Deadline time.Duration

@@ -98,7 +98,9 @@ func prompt(tb testing.TB, text string) *openai.Request {
 	return parse(tb, openai.APICompletions, `{"model":"m","prompt":"`+text+`"}`)
 }
 
-func TestTokensAsksTheWorkerOnce(t *testing.T) {
+// TestTokensOfThePrompt: the worker is asked for what the template and the tokenizer read, and no more
+// once a prompt has come twice.
+func TestTokensOfThePrompt(t *testing.T) {
 	tests := []struct {
 		name, body, want string
 		api              openai.API
@@ -115,16 +117,16 @@ func TestTokensAsksTheWorkerOnce(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := &worker{}
 			s := newSource(t, tokens.Config{Fetch: w})
-			for range 3 {
+			for range 4 {
 				p, err := s.Prompt(nil, "http://a", parse(t, tt.api, tt.body))
 				if err != nil || !slices.Equal(p.IDs, idsOf(tt.want)) {
 					t.Fatalf("Prompt = %v, %v, want the ids of %s (asked %q)", p.IDs, err, tt.want, w.bodies)
 				}
 			}
-			if w.calls() != 1 {
-				t.Errorf("asked %d times, want 1", w.calls())
+			if w.calls() != 2 {
+				t.Errorf("asked %d times, want 2", w.calls())
 			}
-			if st := s.Stats(); st.Hits != 2 || st.Misses != 1 || st.Entries != 1 || st.Bytes < int64(4*len(tt.want)) {
+			if st := s.Stats(); st.Hits != 2 || st.Misses != 2 || st.Entries != 1 || st.Bytes < int64(4*len(tt.want)) {
 				t.Errorf("stats %+v", st)
 			}
 		})
@@ -176,6 +178,9 @@ func TestPromptHashes(t *testing.T) {
 	w := &worker{}
 	s := newSource(t, tokens.Config{Fetch: w, Index: x, BlockSize: func() int { return size }})
 	req := prompt(t, strings.Repeat("x", 1000))
+	if _, err := s.Prompt(nil, "http://a", req); err != nil {
+		t.Fatal(err)
+	}
 	var before int64
 	for _, size = range []int{0, 16, 64, 1, 16} {
 		var last tokens.Prompt
@@ -195,8 +200,8 @@ func TestPromptHashes(t *testing.T) {
 			t.Errorf("block size %d: hashes take %d bytes, want %d", size, got, want)
 		}
 	}
-	if w.calls() != 1 {
-		t.Errorf("asked %d times, want 1", w.calls())
+	if w.calls() != 2 {
+		t.Errorf("asked %d times, want 2", w.calls())
 	}
 }
 
@@ -329,17 +334,28 @@ func TestCacheIsBounded(t *testing.T) {
 	const limit = 256 << 10
 	w := &worker{}
 	s := newSource(t, tokens.Config{Fetch: w, MaxBytes: limit})
-	for i := range 2000 {
-		if _, err := s.Prompt(nil, "http://a", prompt(t, fmt.Sprintf("%d %s", i, strings.Repeat("x", i%300)))); err != nil {
-			t.Fatal(err)
-		}
-		if i%7 == 0 {
-			_, _ = s.Prompt(nil, "http://a", prompt(t, "0 "))
+	pass := func(from, to int) {
+		t.Helper()
+		for i := from; i < to; i++ {
+			for _, text := range []string{fmt.Sprintf("%d %s", i, strings.Repeat("x", i%300)), "0 "} {
+				if _, err := s.Prompt(nil, "http://a", prompt(t, text)); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 	}
+	pass(0, 2000)
+	if st := s.Stats(); st.Entries > 2 {
+		t.Errorf("stats %+v, want next to nothing of what came once", st)
+	}
+	pass(0, 2000)
 	st := s.Stats()
-	if st.Bytes > limit || st.Bytes < limit*9/10 || st.Evicted == 0 || st.Entries+int(st.Evicted) != 2000 {
+	if st.Bytes > limit || st.Bytes < limit*9/10 || st.Evicted == 0 || st.Entries+int(st.Evicted) < 1900 {
 		t.Errorf("stats %+v, want %d bytes", st, limit)
+	}
+	pass(2000, 6000)
+	if after := s.Stats(); after.Evicted > st.Evicted+20 {
+		t.Errorf("%d were evicted for prompts that came once", after.Evicted-st.Evicted)
 	}
 	before := w.calls()
 	_, _ = s.Prompt(nil, "http://a", prompt(t, "0 "))
@@ -357,8 +373,6 @@ func TestCacheIsBounded(t *testing.T) {
 		t.Errorf("huge: asked %d times, want 2", w.calls()-before)
 	}
 }
-
-// TestCacheOfWhatComesAgain: prompts that come again take all of the memory, even where they were
 
 func TestFetcherPanicFreesWaiters(t *testing.T) {
 	w := &worker{answer: func(context.Context, string) (int, string, error) { panic("fetcher") }}
