@@ -303,7 +303,7 @@ func TestRedirects(t *testing.T) {
 	var asked []string
 	h, err = hub.New(hub.Config{Cache: t.TempDir(), Endpoint: "https://hub.test", Token: "hf_secret", Transport: trips(func(r *http.Request) (*http.Response, error) {
 		asked = append(asked, r.URL.String())
-		return &http.Response{StatusCode: 302, Request: r, Body: http.NoBody, Header: http.Header{"Location": {"http://hub.test/x"}}}, nil
+		return &http.Response{StatusCode: http.StatusFound, Request: r, Body: http.NoBody, Header: http.Header{"Location": {"http://hub.test/x"}}}, nil
 	})})
 	require.NoError(t, err)
 	_, err = find(t, h, qwen)
@@ -518,7 +518,7 @@ func TestTwoAtOnce(t *testing.T) {
 		arrived := sync.OnceFunc(both.Done)
 		h, err := hub.New(hub.Config{Cache: cache, Endpoint: f.hub.URL, Transport: trips(func(r *http.Request) (*http.Response, error) {
 			resp, err := http.DefaultTransport.RoundTrip(r)
-			if err == nil && resp.StatusCode == 200 {
+			if err == nil && resp.StatusCode == http.StatusOK {
 				arrived()
 				both.Wait() // neither has saved anything yet
 			}

@@ -22,7 +22,7 @@ func (f *modelFiles) fingerprint(s *Settings) fingerprint {
 	args := *s
 	args.Version = "" // another release of the engine renders alike as a rule
 	if files, _, err := f.folder(s); err == nil && f.hash(h, files, s) == nil {
-		args.Model, args.Tokenizer, args.ChatTemplate = "", "", ""
+		args.Model, args.Tokenizer, args.Revision, args.ChatTemplate = "", "", "", ""
 	} else {
 		h.Reset()
 	}

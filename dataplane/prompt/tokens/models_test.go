@@ -359,7 +359,7 @@ func TestWhatIsLeftToTheWorkers(t *testing.T) {
 	}
 }
 
-// TestHubCache: a hub's name leads to where its library keeps the files.
+// TestHubCache: a hub's name leads to where its library keeps the files of its revision.
 func TestHubCache(t *testing.T) {
 	hub := t.TempDir()
 	t.Setenv("HF_HUB_CACHE", hub)
@@ -372,4 +372,12 @@ func TestHubCache(t *testing.T) {
 	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23", Model: "some/model"})
 	s.loaded(t)
 	require.True(t, slices.Contains([]string{"workers, unproved"}, s.models.Status()[0].Chat))
+
+	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23", Model: "some/model", Revision: "v1"})
+	s.reads(t, "--model-path")
+	require.NoError(t, os.Rename(filepath.Join(model, "refs", "main"), filepath.Join(model, "refs", "v1")))
+	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23", Model: "some/model", Revision: "v1"})
+	s.reads(t, "")
+	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23", Model: "some/model", Revision: "../../x"})
+	s.reads(t, "--model-path")
 }

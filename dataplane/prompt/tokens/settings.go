@@ -21,6 +21,7 @@ type Settings struct {
 	Version         string // of SGLang
 	Model           string // --model-path
 	Tokenizer       string // --tokenizer-path; "" is the model's
+	Revision        string // --revision of either at Hugging Face's hub
 	Mode            string // --tokenizer-mode
 	Skip            bool   // --skip-tokenizer-init: it takes ids only
 	ChatTemplate    string // --chat-template: a file, or the name of a built-in one
@@ -40,7 +41,7 @@ const (
 // clip shortens texts, since a description may have some of megabytes.
 func (s *Settings) clip() {
 	for _, text := range []*string{
-		&s.Version, &s.Model, &s.Tokenizer, &s.Mode, &s.ChatTemplate, &s.TemplateName, &s.ToolCallParser, &s.ReasoningParser,
+		&s.Version, &s.Model, &s.Tokenizer, &s.Revision, &s.Mode, &s.ChatTemplate, &s.TemplateName, &s.ToolCallParser, &s.ReasoningParser,
 	} {
 		*text = (*text)[:min(len(*text), maxName)]
 	}
@@ -74,7 +75,7 @@ func (f *modelFiles) folder(s *Settings) (modelfile.Folder, string, error) {
 		return modelfile.Folder{}, "", fmt.Errorf("%w: the worker does not report its model's path", errNoFiles)
 	}
 	var why error
-	for _, candidate := range append([]string{name}, f.cached(name)...) {
+	for _, candidate := range append([]string{name}, f.cached(name, s.Revision)...) {
 		err := f.reader.Find(f.ctx, filepath.Join(candidate, modelfile.TokenizerFile), modelfile.Worker)
 		if err == nil {
 			return f.reader.Folder(f.ctx, candidate, modelfile.Worker), candidate, nil
@@ -90,7 +91,10 @@ func (f *modelFiles) folder(s *Settings) (modelfile.Folder, string, error) {
 }
 
 // cached returns the folder of a hub's name in the hub's cache.
-func (f *modelFiles) cached(name string) []string {
+func (f *modelFiles) cached(name, revision string) []string {
+	if revision != "" {
+		name += "@" + revision
+	}
 	hub, ok := modelfile.ParseHubName(name)
 	if !ok {
 		return nil
