@@ -220,8 +220,11 @@ func TestMigrate(t *testing.T) {
 	assert.Equal(t, "5s", flags.Lookup("queue-timeout").Value.String())
 
 	for _, args := range [][]string{
-		{"migrate"}, {"migrate", "--worker-urls", "x"}, {"migrate", "a", "--", "b"},
-		{"migrate", "--", "python3", "-m", "sglang_router.launch_server", "--model", "m", "--dp-size", "4"}, {"migrate", "--", "--worker-urls", "http://a:1", "--no-such-flag", "4"},
+		{"migrate"},
+		{"migrate", "--worker-urls", "x"},
+		{"migrate", "a", "--", "b"},
+		{"migrate", "--", "python3", "-m", "sglang_router.launch_server", "--model", "m", "--dp-size", "4"},
+		{"migrate", "--", "--worker-urls", "http://a:1", "--no-such-flag", "4"},
 	} {
 		root := newRoot()
 		root.SetArgs(args)
