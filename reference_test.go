@@ -62,9 +62,11 @@ var endpointGroups = []struct {
 		{"/server_info", "", "refused with 403: an engine's answer has its keys"},
 		{"/get_server_info", "", "the same"},
 		{"/health", "GET", "liveness of the router, without a key"},
+		{"/healthz", "GET", "the same, as Kubernetes' servers have it"},
 		{"/liveness", "GET", "the same"},
 		{"/ping", "GET", "the same, of SageMaker"},
 		{"/ready", "GET", "200 when some model can be served, without a key"},
+		{"/readyz", "GET", "the same, as Kubernetes' servers have it"},
 		{"/readiness", "GET", "the same"},
 	}},
 	{"The router, for operators: at `--operator-listen`, else on the clients' address", routerFolders, []described{
@@ -209,6 +211,12 @@ var headerGroups = []struct {
 		{"X-Warmpath-Overlap-Source", "exact, approximate or none", "by the worker's events, by its answers, or not known"},
 		{"X-Content-Type-Options", "nosniff", "of the console's files"},
 		{"X-Ratelimit-", "", "`X-Ratelimit-Limit-…`, `-Remaining-…` and `-Reset-…` of the limit of a key that was exceeded"},
+	}},
+	{"Of Hugging Face's hub, with a model of it as `--model-path`", []described{
+		{"X-Repo-Commit", "40 digits", "commit of the file"},
+		{"X-Linked-Etag", "checksum", "of a file that another host has, instead of its `ETag`"},
+		{"X-Linked-Size", "bytes", "of the same"},
+		{"X-Error-Code", "name", "GatedRepo, RepoNotFound, RevisionNotFound or EntryNotFound"},
 	}},
 	{"To workers, with `--pair-headers`", []described{
 		{"X-Override-Rid", "id", "id of the request, for aborts"},

@@ -72,6 +72,7 @@ var rules = map[string]rule{
 	"dataplane/prompt/promptcache":      {allow: []string{"radix"}, never: anyHTTP},
 	"dataplane/regularfile":             {never: anyHTTP},
 	"dataplane/modelfile":               {allow: []string{"dataplane/regularfile"}, never: anyHTTP},
+	"dataplane/modelfile/hub":           {allow: []string{"dataplane/modelfile", "dataplane/regularfile"}},
 	"dataplane/fleet/worker":            {allow: []string{"dataplane/regularfile", "dataplane/modelfile", "dataplane/routing/policy", "dataplane/secrets", "dataplane/tlsconfig"}},
 	"dataplane/fleet/worker/workertest": {},
 	"dataplane/fleet/load":              {allow: []string{"zmq", "zmq/kvevent", "dataplane/fleet/worker"}, never: anyHTTP},
@@ -110,7 +111,7 @@ var rules = map[string]rule{
 	}, never: anyHTTP},
 	"dataplane/router": {allow: []string{
 		"zmq", "dataplane/admin", "dataplane/cluster", "dataplane/fleet", "dataplane/fleet/discover", "dataplane/fleet/load", "dataplane/fleet/worker",
-		"dataplane/ingest", "dataplane/ingress", "dataplane/kvtier/directory", "dataplane/modelfile", "dataplane/prompt/lint", "dataplane/prompt/promptcache", "dataplane/prompt/tokens",
+		"dataplane/ingest", "dataplane/ingress", "dataplane/kvtier/directory", "dataplane/modelfile", "dataplane/modelfile/hub", "dataplane/prompt/lint", "dataplane/prompt/promptcache", "dataplane/prompt/tokens",
 		"dataplane/request", "dataplane/request/accesslog", "dataplane/request/clientkey", "dataplane/request/jwks", "dataplane/router/config", "dataplane/routing", "dataplane/routing/peers", "dataplane/tlsconfig", "dataplane/tracing", "dataplane/upstream",
 	}},
 	"dataplane/service":           {never: anyHTTP},

@@ -51,7 +51,16 @@ func TestServeTakesSGLangRoutersLines(t *testing.T) {
 			"--worker-urls http://a:1 --model-path some/hub-name --tokenizer-path " + folder, "--worker http://a:1 --listen 0.0.0.0:30000 --operator-listen 127.0.0.1:29000 --model-path " + folder, nil,
 		},
 		{
-			"--worker-urls http://a:1 --model-path some/hub-name", "--worker http://a:1 --listen 0.0.0.0:30000 --operator-listen 127.0.0.1:29000", []string{"--model-path: "},
+			"--worker-urls http://a:1 --model-path some/hub-name", "--worker http://a:1 --listen 0.0.0.0:30000 --operator-listen 127.0.0.1:29000 --model-path some/hub-name", nil,
+		},
+		{
+			"--worker-urls http://a:1 --model-path a/b --tokenizer-path some/tokenizer@v1", "--worker http://a:1 --listen 0.0.0.0:30000 --operator-listen 127.0.0.1:29000 --model-path some/tokenizer@v1", nil,
+		},
+		{
+			"--worker-urls http://a:1 --model-path ../no/folder", "--worker http://a:1 --listen 0.0.0.0:30000 --operator-listen 127.0.0.1:29000", []string{"--model-path: "},
+		},
+		{
+			"--worker-urls http://a:1 --model-path gpt2", "--worker http://a:1 --listen 0.0.0.0:30000 --operator-listen 127.0.0.1:29000", []string{"--model-path: "},
 		},
 		{
 			"--worker-urls http://a:1 --enable-trace --otlp-traces-endpoint otel:4317", "--worker http://a:1 --listen 0.0.0.0:30000 --operator-listen 127.0.0.1:29000 --otlp-endpoint http://otel:4318",
@@ -211,8 +220,11 @@ func TestMigrate(t *testing.T) {
 	assert.Equal(t, "5s", flags.Lookup("queue-timeout").Value.String())
 
 	for _, args := range [][]string{
-		{"migrate"}, {"migrate", "--worker-urls", "x"}, {"migrate", "a", "--", "b"},
-		{"migrate", "--", "python3", "-m", "sglang_router.launch_server", "--model", "m", "--dp-size", "4"}, {"migrate", "--", "--worker-urls", "http://a:1", "--no-such-flag", "4"},
+		{"migrate"},
+		{"migrate", "--worker-urls", "x"},
+		{"migrate", "a", "--", "b"},
+		{"migrate", "--", "python3", "-m", "sglang_router.launch_server", "--model", "m", "--dp-size", "4"},
+		{"migrate", "--", "--worker-urls", "http://a:1", "--no-such-flag", "4"},
 	} {
 		root := newRoot()
 		root.SetArgs(args)

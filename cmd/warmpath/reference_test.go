@@ -63,7 +63,7 @@ var sglangWords = map[string]string{
 	"service-discovery-namespace": "see `--service-discovery`; " + noteNamespace,
 	"prometheus-port":             "`--operator-listen 127.0.0.1:PORT`", "prometheus-host": "`--operator-listen`, with a key off loopback",
 	"max-concurrent-requests": "nothing: a worker gets its batch limit and an eighth, and further requests wait", "queue-size": "`--queue-max`",
-	"model-path": "`--model-path`, where it is a folder", "tokenizer-path": "`--model-path`, where it is a folder",
+	"model-path": "`--model-path`: a folder, or a name at Hugging Face's hub", "tokenizer-path": "`--model-path`: a folder, or a name at Hugging Face's hub",
 	"ca-cert-paths": "`--worker-ca`, of one file", "backend": "nothing: workers are SGLang's", "history-backend": "nothing: " + noteHistory,
 	"enable-trace": "`--otlp-endpoint`", "otlp-traces-endpoint": "`--otlp-endpoint`, by HTTP",
 }

@@ -180,7 +180,8 @@ func routerFlags(f *pflag.FlagSet, cfg *router.Config) {
 	f.StringVar(&cfg.Tokenize.By, "tokenize", config.TokenizeAuto,
 		"source of token ids of text and chats: auto (the router, once ids from a model's files equal the workers') or workers")
 	f.StringArrayVar(&cfg.Tokenize.ModelPaths, "model-path", nil,
-		"`NAME=DIR` with the tokenizer.json and chat template of a served model, or DIR for all; may be repeated (default: where the workers have it)")
+		"`NAME=DIR` with the tokenizer.json and chat template of a served model, or DIR for all; OWNER/MODEL or OWNER/MODEL@REVISION as DIR is a model of "+
+			"Hugging Face's hub, whose tokenizer is fetched where its cache has not got it; may be repeated (default: where the workers have it)")
 	f.StringArrayVar(&cfg.Tokenize.AllowedPaths, "allow-model-path", nil,
 		"`DIR` below which workers may name files of their models; may be repeated (always: /models, the hub's cache, and the folders of --model-path)")
 	f.BoolVar(&cfg.Tokenize.ForwardIDs, "forward-input-ids", false,

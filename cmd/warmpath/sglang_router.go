@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/warmpath/warmpath/dataplane/modelfile"
 )
 
 // sglangFlag translates a flag of sglang-router, whose command lines warmpath serve takes.
@@ -438,10 +440,10 @@ func (m *migration) finish() {
 	if path != "" {
 		if st, err := os.Stat(path); err == nil && !st.IsDir() {
 			m.note(name, path+" is a file; the workers' own files are read")
-		} else if err == nil {
+		} else if _, atHub := modelfile.OperatorHubName(path); err == nil || atHub {
 			m.give("model-path", path)
 		} else {
-			m.note(name, path+" is no folder here; the files are read where the workers have them, or in the hub's cache")
+			m.note(name, path+" is no folder here, nor OWNER/MODEL at Hugging Face's hub; the files are read where the workers have them, or in the hub's cache")
 		}
 	}
 	if m.pods {

@@ -167,9 +167,13 @@ func (a *API) isHeartbeat(ctx *fasthttp.RequestCtx) bool {
 	return !a.cfg.OnClients && ctx.IsHead() && string(ctx.Path()) == "/"
 }
 
-func healthPath(path string) bool { return path == "/health" || path == "/liveness" || path == "/ping" }
+func healthPath(path string) bool {
+	return path == "/health" || path == "/healthz" || path == "/liveness" || path == "/ping"
+}
 
-func readyPath(path string) bool { return path == "/ready" || path == "/readiness" }
+func readyPath(path string) bool {
+	return path == "/ready" || path == "/readyz" || path == "/readiness"
+}
 
 // refusesMethod answers a request that would change a page that is only read, and reports whether
 // it did. OPTIONS is the method of some load balancers' health checks.
@@ -213,10 +217,10 @@ func (a *API) ServeOperator(ctx *fasthttp.RequestCtx) {
 	switch {
 	case a.refusesMethod(ctx, path):
 		return
-	case path == "/health":
+	case healthPath(path):
 		ctx.SetBodyString("ok\n")
 		return
-	case path == "/ready":
+	case readyPath(path):
 		a.readiness.serve(ctx)
 		return
 	}

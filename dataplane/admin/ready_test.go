@@ -62,8 +62,16 @@ func TestReadyMatchesRequests(t *testing.T) {
 			models := h.admin.Status().Models
 			require.Len(t, models, 1)
 			require.Equal(t, tt.lacks, models[0].Lacks)
-			health, _ := h.do(http.MethodGet, h.base+"/health", "")
-			require.Equal(t, http.StatusOK, health.StatusCode, "liveness")
+			for _, base := range []string{h.base, h.operator} {
+				for _, path := range []string{"/health", "/healthz", "/liveness", "/ping"} {
+					health, _ := h.do(http.MethodGet, base+path, "")
+					require.Equal(t, http.StatusOK, health.StatusCode, base+path)
+				}
+				for _, path := range []string{"/ready", "/readyz", "/readiness"} {
+					ready, _ := h.do(http.MethodGet, base+path, "")
+					require.Equal(t, status, ready.StatusCode, base+path)
+				}
+			}
 		})
 	}
 }

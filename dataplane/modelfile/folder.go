@@ -23,7 +23,7 @@ func (r *Reader) Folder(ctx context.Context, name string, by Origin) Folder {
 
 // ReadFile implements fs.ReadFileFS.
 func (d Folder) ReadFile(name string) ([]byte, error) {
-	return d.r.Read(d.ctx, filepath.Join(d.name, name), limitOf(name), d.by)
+	return d.r.Read(d.ctx, filepath.Join(d.name, name), Limit(name), d.by)
 }
 
 // Open implements fs.FS; files are only read whole.
@@ -31,8 +31,8 @@ func (d Folder) Open(name string) (fs.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
 }
 
-// limitOf is the largest size of a file with that name.
-func limitOf(name string) int64 {
+// Limit returns the largest size of a model's file with that name, in bytes.
+func Limit(name string) int64 {
 	switch filepath.Ext(name) {
 	case ".jinja":
 		return MaxTemplate
@@ -43,3 +43,12 @@ func limitOf(name string) int64 {
 		return MaxConfig
 	}
 }
+
+// TokenizerFile is the file without which no token ids are made.
+const TokenizerFile = "tokenizer.json"
+
+// TokenizerFiles are the files that decide token ids, of which all but the first may be missing.
+var TokenizerFiles = []string{TokenizerFile, "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json"}
+
+// ConfigFile has a model's architecture, by which SGLang renders some chats.
+const ConfigFile = "config.json"

@@ -37,7 +37,7 @@ const (
 	defaultDeadline = 30 * time.Second
 )
 
-// Origin says who named a path.
+// Origin is the source of a path.
 type Origin bool
 
 const (
@@ -76,21 +76,6 @@ func DefaultFolders() []string {
 		folders = append(folders, hub)
 	}
 	return folders
-}
-
-// HubCache returns the folder in which huggingface_hub keeps models, "" if it is unknown.
-func HubCache() string {
-	if hub := os.Getenv("HF_HUB_CACHE"); hub != "" {
-		return hub
-	}
-	if home := os.Getenv("HF_HOME"); home != "" {
-		return filepath.Join(home, "hub")
-	}
-	home, err := os.UserCacheDir()
-	if err != nil {
-		return ""
-	}
-	return filepath.Join(home, "huggingface", "hub")
 }
 
 // Read returns the content of a file of at most limit bytes.

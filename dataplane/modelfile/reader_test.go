@@ -164,18 +164,6 @@ func TestFolder(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrInvalid)
 }
 
-// TestHubCache: where huggingface_hub looks.
-func TestHubCache(t *testing.T) {
-	t.Setenv("HF_HUB_CACHE", "")
-	t.Setenv("HF_HOME", "")
-	t.Setenv("XDG_CACHE_HOME", "/cache")
-	require.Equal(t, "/cache/huggingface/hub", modelfile.HubCache())
-	t.Setenv("HF_HOME", "/home/hf")
-	require.Equal(t, "/home/hf/hub", modelfile.HubCache())
-	t.Setenv("HF_HUB_CACHE", "/hub")
-	require.Equal(t, []string{"/models", "/hub"}, modelfile.DefaultFolders())
-}
-
 // TestHangingFileSystem: callers leave at their deadline or when they are canceled, and only so
 // many goroutines stay behind.
 func TestHangingFileSystem(t *testing.T) {

@@ -112,7 +112,7 @@ func TestKeysAreWanted(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/health", "/ready", "/liveness", "/readiness"} {
+	for _, path := range []string{"/health", "/healthz", "/ready", "/readyz", "/liveness", "/readiness"} {
 		resp, _, err := h.do(http.MethodGet, h.base+path, "")
 		require.NoError(t, err)
 		assert.Equal(t, http.StatusOK, resp.StatusCode, path)

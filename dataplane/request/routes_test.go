@@ -238,7 +238,7 @@ func TestForwardedRoutes(t *testing.T) {
 		_, got := h.post(path, `{"model":"tiny"}`)
 		assert.Equal(t, `{"n":1}`, got, path)
 	}
-	for _, path := range []string{"/liveness", "/readiness"} {
+	for _, path := range []string{"/healthz", "/readyz", "/liveness", "/readiness"} {
 		assert.Equal(t, http.StatusOK, h.raw("GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n"), path)
 	}
 }

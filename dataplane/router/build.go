@@ -20,6 +20,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
 	"github.com/warmpath/warmpath/dataplane/modelfile"
+	"github.com/warmpath/warmpath/dataplane/modelfile/hub"
 	"github.com/warmpath/warmpath/dataplane/prompt/lint"
 	"github.com/warmpath/warmpath/dataplane/prompt/promptcache"
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
@@ -76,7 +77,8 @@ func (b *builder) build() error {
 	if err != nil {
 		return err
 	}
-	files := modelfile.New(slices.Concat(modelfile.DefaultFolders(), slices.Collect(maps.Values(folders)), b.cfg.Tokenize.AllowedPaths))
+	here := slices.DeleteFunc(slices.Collect(maps.Values(folders)), atHub)
+	files := modelfile.New(slices.Concat(modelfile.DefaultFolders(), here, b.cfg.Tokenize.AllowedPaths))
 	if err := b.buildTokenizer(folders, files); err != nil {
 		return err
 	}
@@ -218,6 +220,13 @@ func (b *builder) buildTokenizer(folders map[string]string, files *modelfile.Rea
 		return nil
 	}
 	cfg := tokens.ModelsConfig{Source: source, PromptCache: prompts, Folders: folders, Files: files, Log: b.cfg.Log}
+	if slices.ContainsFunc(slices.Collect(maps.Values(folders)), atHub) {
+		settings := hub.FromEnvironment()
+		settings.Log = b.cfg.Log
+		if cfg.Hub, err = hub.New(settings); err != nil {
+			return fmt.Errorf("cannot use --model-path: %w", err)
+		}
+	}
 	if b.cfg.Tokenize.ForwardIDs { // a wrong id makes a wrong answer, not only a worse choice
 		cfg.NeededInARow, cfg.SampleEvery = 32, 32
 	}
@@ -225,6 +234,12 @@ func (b *builder) buildTokenizer(folders map[string]string, files *modelfile.Rea
 	b.parts.Models = b.models
 	b.run(b.models.Run)
 	return nil
+}
+
+// atHub reports whether an operator's path of a model is a name at Hugging Face's hub.
+func atHub(path string) bool {
+	_, at := modelfile.OperatorHubName(path)
+	return at
 }
 
 // buildFleet makes the registry of workers and its manager.

@@ -75,6 +75,7 @@ type Info struct {
 // Tokenizer holds a worker's arguments for making token ids, "" where they are not set.
 type Tokenizer struct {
 	Path            string // tokenizer_path
+	Revision        string // revision, of a model of Hugging Face's hub
 	Mode            string // tokenizer_mode
 	Skip            bool   // skip_tokenizer_init: it takes token ids only
 	ChatTemplate    string // chat_template: a file, or the name of a built-in one
@@ -89,7 +90,7 @@ type Tokenizer struct {
 func parseTokenizer(v *fastjson.Value) Tokenizer {
 	text := func(name string) string { return string(v.GetStringBytes(name)) }
 	t := Tokenizer{
-		Path: text("tokenizer_path"), Mode: text("tokenizer_mode"), Skip: v.GetBool("skip_tokenizer_init"),
+		Path: text("tokenizer_path"), Revision: text("revision"), Mode: text("tokenizer_mode"), Skip: v.GetBool("skip_tokenizer_init"),
 		ChatTemplate: text("chat_template"), TemplateName: text("hf_chat_template_name"),
 		DefaultKwargs:  text("default_chat_template_kwargs"), // as it was on the command line
 		ToolCallParser: text("tool_call_parser"), ReasoningParser: text("reasoning_parser"),

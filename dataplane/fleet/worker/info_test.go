@@ -61,10 +61,10 @@ func TestParseInfo(t *testing.T) {
 		{"a port that is none", `{"disaggregation_mode":"prefill","disaggregation_bootstrap_port":70000}`, worker.Info{DPSize: 1, Mode: "prefill"}},
 		{"a pool, as older releases tell it", `{"max_total_num_tokens":1000}`, worker.Info{DPSize: 1, MaxTokens: 1000}},
 		{
-			"how tokens are made", `{"tokenizer_path":"/t","tokenizer_mode":"auto","skip_tokenizer_init":true,"chat_template":"/c.jinja",
+			"how tokens are made", `{"tokenizer_path":"/t","revision":"v1","tokenizer_mode":"auto","skip_tokenizer_init":true,"chat_template":"/c.jinja",
 				"hf_chat_template_name":"tool_use","default_chat_template_kwargs":{"enable_thinking": false},"tool_call_parser":"qwen","reasoning_parser":"qwen3"}`,
 			worker.Info{DPSize: 1, Tokenizer: worker.Tokenizer{
-				Path: "/t", Mode: "auto", Skip: true, ChatTemplate: "/c.jinja", TemplateName: "tool_use",
+				Path: "/t", Revision: "v1", Mode: "auto", Skip: true, ChatTemplate: "/c.jinja", TemplateName: "tool_use",
 				DefaultKwargs: `{"enable_thinking":false}`, ToolCallParser: "qwen", ReasoningParser: "qwen3",
 			}},
 		},

@@ -45,8 +45,8 @@ type Finding struct {
 const (
 	// minPrompts is the number of prompts of a template that shows its changing parts.
 	minPrompts = 3
-	// minLostShare and leastTokens are the least loss that is reported: prompts below 200 tokens
-	// gain nothing from a cache.
+	// minLostShare of a template's tokens and minTokens of each of its prompts are the least loss
+	// that is reported: 64 tokens are a large page of a KV cache.
 	minLostShare, minTokens = 0.05, 64
 )
 

@@ -8,17 +8,12 @@ import (
 	"hash"
 	"io/fs"
 
+	"github.com/warmpath/warmpath/dataplane/modelfile"
 	"github.com/warmpath/warmpath/dataplane/prompt/chattemplate"
 )
 
 // fingerprint is a hash of the files and arguments that decide a worker's tokens; zero is unknown.
 type fingerprint [sha256.Size]byte
-
-const tokenizerFile = "tokenizer.json"
-
-// fingerprintedFiles are the files that loadModel reads whole, of which all but the first may be
-// missing.
-var fingerprintedFiles = []string{tokenizerFile, "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja", "chat_template.json"}
 
 // fingerprint hashes the worker's files and the arguments that matter beside them. Without files,
 // only the arguments are known: then paths count.
@@ -27,7 +22,7 @@ func (f *modelFiles) fingerprint(s *Settings) fingerprint {
 	args := *s
 	args.Version = "" // another release of the engine renders alike as a rule
 	if files, _, err := f.folder(s); err == nil && f.hash(h, files, s) == nil {
-		args.Model, args.Tokenizer, args.ChatTemplate = "", "", ""
+		args.Model, args.Tokenizer, args.Revision, args.ChatTemplate = "", "", "", ""
 	} else {
 		h.Reset()
 	}
@@ -37,7 +32,7 @@ func (f *modelFiles) fingerprint(s *Settings) fingerprint {
 
 // hash hashes the files of a folder and a chat template outside of it.
 func (f *modelFiles) hash(h hash.Hash, files fs.FS, s *Settings) error {
-	for i, name := range fingerprintedFiles {
+	for i, name := range modelfile.TokenizerFiles {
 		content, err := fs.ReadFile(files, name)
 		if err != nil && (i == 0 || !errors.Is(err, fs.ErrNotExist)) {
 			return err

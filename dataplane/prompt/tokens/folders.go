@@ -1,9 +1,13 @@
 package tokens
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/warmpath/warmpath/dataplane/modelfile"
 )
 
 // ErrFolders is a list with two folders for one model.
@@ -24,4 +28,81 @@ func ParseFolders(paths []string) (map[string]string, error) {
 		folders[name] = dir
 	}
 	return folders, nil
+}
+
+// Hub finds models by their names at Hugging Face's hub.
+type Hub interface {
+	// Folder returns the folder with a model's files, however long that takes, until ctx ends.
+	// failed gets the reason of each delay.
+	Folder(ctx context.Context, name modelfile.HubName, failed func(error)) (string, error)
+}
+
+// ownFolder is an operator's folder of a model's files.
+type ownFolder struct {
+	path string // "" where there is none
+	err  error  // why there is none, or none yet
+}
+
+var errFetching = errors.New("tokens: its files are looked for at the hub")
+
+// ownFolders returns Folders, and the keys of those that are models of the hub.
+func (c *ModelsConfig) ownFolders() (map[string]ownFolder, map[modelfile.HubName][]string) {
+	own, wanted := map[string]ownFolder{}, map[modelfile.HubName][]string{}
+	for key, path := range c.Folders {
+		own[key] = ownFolder{path: path}
+		if hub, ok := modelfile.OperatorHubName(path); ok && c.Hub != nil {
+			own[key] = ownFolder{err: errFetching}
+			wanted[hub] = append(wanted[hub], key)
+		}
+	}
+	return own, wanted
+}
+
+// ownKeyLocked returns the key of the operator's folder for a served name.
+func (ms *Models) ownKeyLocked(name string) string {
+	if _, named := ms.own[name]; named {
+		return name
+	}
+	return ""
+}
+
+func (ms *Models) ownLocked(name string) ownFolder { return ms.own[ms.ownKeyLocked(name)] }
+
+// fetch finds the operator's models of the hub in the background.
+func (ms *Models) fetch() {
+	for hub, keys := range ms.wanted {
+		go func() {
+			said := ""
+			path, err := ms.cfg.Hub.Folder(ms.ctx, hub, func(err error) {
+				err = brief(err)
+				ms.setOwn(keys, ownFolder{err: err})
+				if err.Error() != said {
+					said = err.Error()
+					ms.cfg.Log.Warn("a model's files cannot be fetched now, which is tried again", "model", hub, "reason", err)
+				}
+			})
+			err = brief(err)
+			ms.setOwn(keys, ownFolder{path, err})
+			if err != nil && ms.ctx.Err() == nil {
+				ms.cfg.Log.Warn("token ids are left to the workers", "model", hub, "reason", err)
+			}
+		}()
+	}
+}
+
+// setOwn notes the folder for these keys, or why there is none. The workers' models are read from
+// it.
+func (ms *Models) setOwn(keys []string, found ownFolder) {
+	ms.mu.Lock()
+	defer ms.mu.Unlock()
+	for _, key := range keys {
+		ms.own[key] = found
+	}
+	for name, sl := range ms.served {
+		if slices.Contains(keys, ms.ownKeyLocked(name)) {
+			for worker := range sl.workers {
+				ms.readLocked(name, sl, worker)
+			}
+		}
+	}
 }

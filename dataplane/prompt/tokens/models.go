@@ -22,8 +22,10 @@ type ModelsConfig struct {
 	// PromptCache remembers the beginnings of prompts.
 	PromptCache *promptcache.Cache
 	// Folders are the operator's folders of models' files, by served name; "" is for models without
-	// one.
+	// one. Where there is no such folder, it may be a model's name at Hugging Face's hub.
 	Folders map[string]string
+	// Hub finds such models; nil: none is found.
+	Hub Hub
 	// Files reads the files that workers name; nil reads only Folders.
 	Files *modelfile.Reader
 	// SampleEvery compares one in so many prompts of a verified model with a worker's ids. Default
@@ -46,10 +48,13 @@ type Models struct {
 	stop  context.CancelFunc
 	loads chan struct{} // places of loads
 
+	wanted map[modelfile.HubName][]string // keys of own that wait for a model of the hub
+
 	// sampled counts compared prompts, dropped those that came while too many waited.
 	sampled, dropped atomic.Uint64
 
 	mu     sync.Mutex
+	own    map[string]ownFolder              // as ModelsConfig.Folders; guarded by mu
 	served map[string]*servedModel           // by served name, see served.go; guarded by mu
 	ready  atomic.Pointer[map[string]*Model] // loaded models; never changed in place
 }
@@ -92,6 +97,7 @@ func NewModels(cfg ModelsConfig) *Models {
 	ms := &Models{cfg: cfg, jobs: make(chan sample, waitingSamples), loads: make(chan struct{}, maxLoads), served: map[string]*servedModel{}}
 	ms.ctx, ms.stop = context.WithCancel(context.Background())
 	ms.ready.Store(&map[string]*Model{})
+	ms.own, ms.wanted = cfg.ownFolders()
 	return ms
 }
 
@@ -155,7 +161,7 @@ func (ms *Models) Sample(m *Model, target string, req *openai.Request, own []uin
 }
 
 // files reads the files of a model.
-func (ms *Models) files(folder string) *modelFiles {
+func (ms *Models) files(folder ownFolder) *modelFiles {
 	return &modelFiles{ctx: ms.ctx, reader: ms.cfg.Files, own: folder, now: ms.cfg.Now, log: ms.cfg.Log}
 }
 
@@ -173,10 +179,11 @@ func (ms *Models) inBackground(load func()) {
 	}()
 }
 
-// Run compares samples until ctx ends. It does not wait for files that are being read: a file
-// system may hang, and a large file takes seconds.
+// Run compares samples and fetches models of the hub until ctx ends. It does not wait for files
+// that are being read: a file system may hang, and a large file takes seconds.
 func (ms *Models) Run(ctx context.Context) error {
 	defer ms.stop()
+	ms.fetch()
 	for {
 		select {
 		case <-ctx.Done():
@@ -242,6 +249,8 @@ func (ms *Models) Status() []ModelStatus {
 		sl := ms.served[name]
 		st := ModelStatus{Model: name, Text: byWorkers, Chat: byWorkers, Tools: byWorkers}
 		switch m := sl.current(); {
+		case ms.ownLocked(name).err != nil:
+			st.Reason = ms.ownLocked(name).err.Error()
 		case m != nil:
 			st.Folder, st.Text, st.Chat, st.Tools = m.folder, m.source(kindText), m.source(kindChat), m.source(kindTools)
 			for k := range m.verifications {

@@ -154,6 +154,12 @@ func (l *lines) count(text string) int {
 
 func newTestModels(t testing.TB, folders map[string]string) *testModels {
 	t.Helper()
+	return newTestModelsOf(t, folders, nil)
+}
+
+// newTestModelsOf returns models of which some are at a hub.
+func newTestModelsOf(t testing.TB, folders map[string]string, hub tokens.Hub) *testModels {
+	t.Helper()
 	s := &testModels{engine: &engine{}}
 	x := radix.New(radix.Config{Seed: 1})
 	c, err := promptcache.New(promptcache.Config{Index: x, BlockSize: func() int { return 16 }})
@@ -161,7 +167,7 @@ func newTestModels(t testing.TB, folders map[string]string) *testModels {
 	s.source = newSource(t, tokens.Config{Fetch: s.engine})
 	s.writer = tokens.NewWriter(c.NewCursor())
 	s.models = tokens.NewModels(tokens.ModelsConfig{
-		Files: modelfile.New([]string{os.TempDir()}), Now: func() time.Time { return time.Unix(1000+s.clock.Load(), 0) }, Source: s.source, PromptCache: c, Folders: folders, SampleEvery: 4, Log: slog.New(slog.NewTextHandler(&s.logs, nil)),
+		Files: modelfile.New([]string{os.TempDir()}), Now: func() time.Time { return time.Unix(1000+s.clock.Load(), 0) }, Source: s.source, PromptCache: c, Folders: folders, Hub: hub, SampleEvery: 4, Log: slog.New(slog.NewTextHandler(&s.logs, nil)),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
@@ -353,17 +359,25 @@ func TestWhatIsLeftToTheWorkers(t *testing.T) {
 	}
 }
 
-// TestHubCache: a hub's name leads to where its library keeps the files.
+// TestHubCache: a hub's name leads to where its library keeps the files of its revision.
 func TestHubCache(t *testing.T) {
 	hub := t.TempDir()
 	t.Setenv("HF_HUB_CACHE", hub)
 	model := filepath.Join(hub, "models--some--model")
 	require.NoError(t, os.MkdirAll(filepath.Join(model, "refs"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(model, "refs", "main"), []byte("abc\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(model, "refs", "main"), []byte(strings.Repeat("ab", 20)+"\n"), 0o600))
 	require.NoError(t, os.MkdirAll(filepath.Join(model, "snapshots"), 0o700))
-	require.NoError(t, os.Rename(modelFolder(t, template), filepath.Join(model, "snapshots", "abc")))
+	require.NoError(t, os.Rename(modelFolder(t, template), filepath.Join(model, "snapshots", strings.Repeat("ab", 20))))
 	s := newTestModels(t, nil)
 	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23", Model: "some/model"})
 	s.loaded(t)
 	require.True(t, slices.Contains([]string{"workers, unproved"}, s.models.Status()[0].Chat))
+
+	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23", Model: "some/model", Revision: "v1"})
+	s.reads(t, "--model-path")
+	require.NoError(t, os.Rename(filepath.Join(model, "refs", "main"), filepath.Join(model, "refs", "v1")))
+	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23", Model: "some/model", Revision: "v1"})
+	s.reads(t, "")
+	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23", Model: "some/model", Revision: "../../x"})
+	s.reads(t, "--model-path")
 }

@@ -15,7 +15,7 @@ func (o WorkerObserver) Up(w *worker.Worker, info *worker.Info) {
 	}
 	t := &info.Tokenizer
 	o.Models.WorkerUp(w.URL, info.Model(), Settings{
-		Version: info.Version, Model: info.ModelPath, Tokenizer: t.Path, Mode: t.Mode, Skip: t.Skip, ChatTemplate: t.ChatTemplate,
+		Version: info.Version, Model: info.ModelPath, Tokenizer: t.Path, Revision: t.Revision, Mode: t.Mode, Skip: t.Skip, ChatTemplate: t.ChatTemplate,
 		TemplateName: t.TemplateName, DefaultKwargs: t.DefaultKwargs, ToolCallParser: t.ToolCallParser, ReasoningParser: t.ReasoningParser,
 	})
 }

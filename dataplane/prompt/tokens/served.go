@@ -64,10 +64,6 @@ func (s Settings) equalArgs(other Settings) bool {
 // background: workers are alike where the contents of their files are, at any path. A model is
 // loaded once; a failure is logged, and its workers make the ids.
 func (ms *Models) WorkerUp(worker, name string, s Settings) {
-	folder, named := ms.cfg.Folders[name]
-	if !named {
-		folder = ms.cfg.Folders[""]
-	}
 	s.clip()
 	o := &workerSettings{settings: s}
 	ms.mu.Lock()
@@ -85,14 +81,23 @@ func (ms *Models) WorkerUp(worker, name string, s Settings) {
 		}
 	}
 	sl.workers[worker] = o
-	ms.updateLocked(name, sl, folder)
+	ms.updateLocked(name, sl)
+	ms.readLocked(name, sl, worker)
+}
+
+// readLocked reads the files of a worker in the background, once there is a folder for them.
+func (ms *Models) readLocked(name string, sl *servedModel, worker string) {
+	o, folder := sl.workers[worker], ms.ownLocked(name)
+	if folder.err != nil {
+		return
+	}
 	ms.inBackground(func() {
-		found := ms.files(folder).fingerprint(&s)
+		found := ms.files(folder).fingerprint(&o.settings)
 		ms.mu.Lock()
 		defer ms.mu.Unlock()
 		o.fingerprint = found
 		if sl.workers[worker] == o {
-			ms.updateLocked(name, sl, folder)
+			ms.updateLocked(name, sl)
 		}
 	})
 }
@@ -111,16 +116,12 @@ func (ms *Models) removeLocked(worker string) {
 			continue
 		}
 		delete(sl.workers, worker)
-		folder, named := ms.cfg.Folders[name]
-		if !named {
-			folder = ms.cfg.Folders[""]
-		}
-		ms.updateLocked(name, sl, folder)
+		ms.updateLocked(name, sl)
 	}
 }
 
 // updateLocked recomputes the state of a name from its workers.
-func (ms *Models) updateLocked(name string, sl *servedModel, folder string) {
+func (ms *Models) updateLocked(name string, sl *servedModel) {
 	defer ms.publishLocked()
 	if len(sl.workers) == 0 {
 		sl.left = ms.cfg.Now()
@@ -152,7 +153,7 @@ func (ms *Models) updateLocked(name string, sl *servedModel, folder string) {
 	sl.want = one.fingerprint
 	if sl.loaded != sl.want && sl.loading != sl.want {
 		sl.loading = sl.want
-		settings, want := one.settings, sl.want
+		settings, want, folder := one.settings, sl.want, ms.ownLocked(name)
 		ms.inBackground(func() { ms.load(name, sl, settings, want, folder) })
 	}
 }
@@ -174,7 +175,7 @@ func (ms *Models) forgetLocked() {
 }
 
 // load reads a model's files, which takes up to some seconds.
-func (ms *Models) load(name string, sl *servedModel, settings Settings, want fingerprint, folder string) {
+func (ms *Models) load(name string, sl *servedModel, settings Settings, want fingerprint, folder ownFolder) {
 	began := time.Now()
 	m, err := ms.files(folder).load(settings, ms.cfg.PromptCache.NewRoot())
 	if err == nil {
@@ -187,7 +188,7 @@ func (ms *Models) load(name string, sl *servedModel, settings Settings, want fin
 		return
 	}
 	err = brief(err)
-	ms.logLoaded(name, folder, m, err, time.Since(began))
+	ms.logLoaded(name, m, err, time.Since(began))
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	if sl.loading != want {
@@ -209,9 +210,9 @@ func brief(err error) error {
 	return errors.New(strings.ToValidUTF8(err.Error()[:maxReason], "") + "…")
 }
 
-func (ms *Models) logLoaded(name, folder string, m *Model, err error, took time.Duration) {
+func (ms *Models) logLoaded(name string, m *Model, err error, took time.Duration) {
 	switch {
-	case err != nil && folder == "" && errors.Is(err, errNoFiles):
+	case errors.Is(err, errNoFiles):
 		ms.cfg.Log.Info("token ids are left to the workers", "model", name, "reason", err)
 	case err != nil:
 		ms.cfg.Log.Warn("token ids are left to the workers", "model", name, "reason", err)

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/modelfile"
@@ -22,6 +21,7 @@ type Settings struct {
 	Version         string // of SGLang
 	Model           string // --model-path
 	Tokenizer       string // --tokenizer-path; "" is the model's
+	Revision        string // --revision of either at Hugging Face's hub
 	Mode            string // --tokenizer-mode
 	Skip            bool   // --skip-tokenizer-init: it takes ids only
 	ChatTemplate    string // --chat-template: a file, or the name of a built-in one
@@ -41,7 +41,7 @@ const (
 // clip shortens texts, since a description may have some of megabytes.
 func (s *Settings) clip() {
 	for _, text := range []*string{
-		&s.Version, &s.Model, &s.Tokenizer, &s.Mode, &s.ChatTemplate, &s.TemplateName, &s.ToolCallParser, &s.ReasoningParser,
+		&s.Version, &s.Model, &s.Tokenizer, &s.Revision, &s.Mode, &s.ChatTemplate, &s.TemplateName, &s.ToolCallParser, &s.ReasoningParser,
 	} {
 		*text = (*text)[:min(len(*text), maxName)]
 	}
@@ -55,7 +55,7 @@ var errNoFiles = errors.New("tokens: no tokenizer.json found")
 type modelFiles struct {
 	ctx    context.Context //nolint:containedctx // of one load
 	reader *modelfile.Reader
-	own    string // the operator's folder of the model; "" where there is none
+	own    ownFolder
 	now    func() time.Time
 	log    *slog.Logger
 }
@@ -63,8 +63,8 @@ type modelFiles struct {
 // folder returns the folder of the tokenizer's files: the operator's own, else the worker's path,
 // or the folder of its name in a hub's cache.
 func (f *modelFiles) folder(s *Settings) (modelfile.Folder, string, error) {
-	if f.own != "" {
-		name, err := filepath.Abs(f.own)
+	if f.own.path != "" {
+		name, err := filepath.Abs(f.own.path)
 		return f.reader.Folder(f.ctx, name, modelfile.Operator), name, err
 	}
 	name := s.Tokenizer
@@ -75,8 +75,8 @@ func (f *modelFiles) folder(s *Settings) (modelfile.Folder, string, error) {
 		return modelfile.Folder{}, "", fmt.Errorf("%w: the worker does not report its model's path", errNoFiles)
 	}
 	var why error
-	for _, candidate := range append([]string{name}, f.cached(name)...) {
-		err := f.reader.Find(f.ctx, filepath.Join(candidate, tokenizerFile), modelfile.Worker)
+	for _, candidate := range append([]string{name}, f.cached(name, s.Revision)...) {
+		err := f.reader.Find(f.ctx, filepath.Join(candidate, modelfile.TokenizerFile), modelfile.Worker)
 		if err == nil {
 			return f.reader.Folder(f.ctx, candidate, modelfile.Worker), candidate, nil
 		}
@@ -85,27 +85,29 @@ func (f *modelFiles) folder(s *Settings) (modelfile.Folder, string, error) {
 		}
 	}
 	if why != nil {
-		return modelfile.Folder{}, "", fmt.Errorf("%w for the worker's model: %w; name its folder with --model-path", errNoFiles, why)
+		return modelfile.Folder{}, "", fmt.Errorf("%w for the worker's model: %w; give its folder or its name at the hub as --model-path", errNoFiles, why)
 	}
-	return modelfile.Folder{}, "", fmt.Errorf("%w in %s nor in the hub's cache: name the folder with --model-path", errNoFiles, name)
+	return modelfile.Folder{}, "", fmt.Errorf("%w in %s nor in the hub's cache: give its folder, or its name at the hub, as --model-path", errNoFiles, name)
 }
 
-// cached returns the folder in which huggingface_hub keeps a model:
-// hub/models--OWNER--NAME/snapshots/COMMIT, the commit of refs/main.
-func (f *modelFiles) cached(name string) []string {
-	if strings.Count(name, "/") > 1 || strings.Contains(name, "..") || filepath.IsAbs(name) {
+// cached returns the folder of a hub's name in the hub's cache.
+func (f *modelFiles) cached(name, revision string) []string {
+	if revision != "" {
+		name += "@" + revision
+	}
+	hub, ok := modelfile.ParseHubName(name)
+	if !ok {
 		return nil
 	}
-	folder := filepath.Join(modelfile.HubCache(), "models--"+strings.ReplaceAll(name, "/", "--"))
-	commit, err := f.reader.Read(f.ctx, filepath.Join(folder, "refs", "main"), maxCommit, modelfile.Worker)
+	cache := modelfile.HubCache()
+	commit, err := hub.Commit(cache, func(file string) ([]byte, error) {
+		return f.reader.Read(f.ctx, file, modelfile.MaxRef, modelfile.Worker)
+	})
 	if err != nil {
 		return nil
 	}
-	return []string{filepath.Join(folder, "snapshots", strings.TrimSpace(string(commit)))}
+	return []string{hub.Snapshot(cache, commit)}
 }
-
-// maxCommit bounds the name of a commit, which has 40 digits.
-const maxCommit = 256
 
 // template reads the file of --chat-template.
 func (f *modelFiles) template(s *Settings) ([]byte, error) {
@@ -113,7 +115,7 @@ func (f *modelFiles) template(s *Settings) ([]byte, error) {
 }
 
 func loadText(files fs.FS, dir string) (*tokenizer.Tokenizer, error) {
-	raw, err := fs.ReadFile(files, tokenizerFile)
+	raw, err := fs.ReadFile(files, modelfile.TokenizerFile)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the tokenizer: %w", err)
 	}
@@ -163,7 +165,7 @@ func architecture(files fs.FS) (modelType string, architectures []string) {
 		ModelType     string   `json:"model_type"`
 		Architectures []string `json:"architectures"`
 	}
-	if raw, err := fs.ReadFile(files, "config.json"); err != nil || json.Unmarshal(raw, &config) != nil {
+	if raw, err := fs.ReadFile(files, modelfile.ConfigFile); err != nil || json.Unmarshal(raw, &config) != nil {
 		return "", nil
 	}
 	return config.ModelType, config.Architectures

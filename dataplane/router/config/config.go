@@ -145,9 +145,11 @@ type Pairs struct {
 
 // Tokenize selects where token ids are made.
 type Tokenize struct {
-	By         string   // TokenizeAuto (default) or TokenizeByWorkers
-	ForwardIDs bool     // plain chats carry their token ids to the worker
-	ModelPaths []string // folders with tokenizer.json: "NAME=DIR", or "DIR" for every other model
+	By         string // TokenizeAuto (default) or TokenizeByWorkers
+	ForwardIDs bool   // plain chats carry their token ids to the worker
+	// ModelPaths are folders with tokenizer.json: "NAME=DIR", or "DIR" for every other model. DIR
+	// may be a model of Hugging Face's hub, as modelfile.OperatorHubName has it.
+	ModelPaths []string
 	// AllowedPaths are folders below which workers may name their models' files, beside those of
 	// ModelPaths and modelfile.DefaultFolders.
 	AllowedPaths []string

@@ -1,0 +1,99 @@
+package tokens_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/modelfile"
+	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
+	"github.com/warmpath/warmpath/dataplane/testkit"
+)
+
+// fakeHub fails with each of the errors, and then gives the folder or the refusal.
+type fakeHub struct {
+	delays  chan error
+	found   chan string
+	refusal error
+	mu      sync.Mutex
+	asked   []string
+}
+
+func newFakeHub() *fakeHub { return &fakeHub{delays: make(chan error), found: make(chan string)} }
+
+// Folder implements tokens.Hub.
+func (h *fakeHub) Folder(ctx context.Context, name modelfile.HubName, failed func(error)) (string, error) {
+	h.mu.Lock()
+	h.asked = append(h.asked, name.String())
+	h.mu.Unlock()
+	for {
+		select {
+		case err := <-h.delays:
+			failed(err)
+		case folder := <-h.found:
+			return folder, h.refusal
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+}
+
+// TestModelOfTheHub: workers tokenize until it is there, whenever they came, and the reason is told.
+func TestModelOfTheHub(t *testing.T) {
+	t.Chdir(t.TempDir())
+	h := newFakeHub()
+	s := newTestModelsOf(t, map[string]string{"m": "some/model@v1", "n": "some/model@v1", "other": modelFolder(t, template)}, h)
+	settings := tokens.Settings{Version: "0.5.23", Model: modelFolder(t, template+" ")}
+	s.models.WorkerUp("before", "m", settings)
+	s.reads(t, "looked for at the hub")
+	unreachable := errors.New("no route to the hub")
+	for range 3 {
+		h.delays <- unreachable
+	}
+	s.reads(t, unreachable.Error())
+	s.models.WorkerUp("later", "m", settings)
+	require.Nil(t, s.models.Find("m"), "the worker's own files are not those of the operator's model")
+	s.models.WorkerUp("third", "other", settings)
+	testkit.Await(t, "a model in a folder waits for no hub", func() bool { return s.models.Find("other") != nil })
+
+	h.found <- modelFolder(t, template)
+	s.loaded(t)
+	require.Empty(t, s.models.Status()[0].Reason)
+	s.models.WorkerUp("last", "n", settings)
+	testkit.Await(t, "two names share it", func() bool { return s.models.Find("n") != nil })
+	require.Equal(t, []string{"some/model@v1"}, h.asked)
+	require.Equal(t, 1, s.logs.count("cannot be fetched now"), "said once")
+}
+
+// TestModelThatTheHubRefuses: the reason stays, and is logged once.
+func TestModelThatTheHubRefuses(t *testing.T) {
+	t.Chdir(t.TempDir())
+	h := newFakeHub()
+	h.refusal = errors.New("accept its licence")
+	s := newTestModelsOf(t, map[string]string{"": "some/model"}, h)
+	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23"})
+	h.found <- ""
+	s.reads(t, "accept its licence")
+	s.models.WorkerUp("x", "m", tokens.Settings{Version: "0.5.23"})
+	s.reads(t, "accept its licence")
+	testkit.Await(t, "the log", func() bool { return s.logs.count("accept its licence") == 1 })
+}
+
+// TestNothingIsFetchedForWorkers: by whatever name they have, and none is where there is no hub.
+func TestNothingIsFetchedForWorkers(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("HF_HUB_CACHE", t.TempDir())
+	h := newFakeHub()
+	s := newTestModelsOf(t, map[string]string{"other": modelFolder(t, template)}, h)
+	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23", Model: "some/model", Tokenizer: "some/tokenizer"})
+	s.reads(t, "its name at the hub, as --model-path")
+	s.end()
+	require.Empty(t, h.asked)
+
+	s = newTestModels(t, map[string]string{"": "some/model"})
+	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23"})
+	s.reads(t, "no such file")
+}
