@@ -162,17 +162,12 @@ func Internal(message string) *Error {
 
 // AppendJSON appends {"error":{"message","type","param","code"}}, and the reason if there is one.
 func (e *Error) AppendJSON(dst []byte) []byte {
-	dst = append(dst, `{"error":{"message":`...)
-	dst = AppendString(dst, e.Message)
-	dst = append(dst, `,"type":`...)
-	dst = AppendString(dst, e.Type)
-	dst = append(dst, `,"param":`...)
-	dst = appendStringOrNull(dst, e.Param)
-	dst = append(dst, `,"code":`...)
-	dst = appendStringOrNull(dst, e.Code)
+	dst = AppendStringField(append(dst, `{"error":{`...), "message", e.Message)
+	dst = AppendStringField(dst, "type", e.Type)
+	dst = appendStringOrNull(dst, "param", e.Param)
+	dst = appendStringOrNull(dst, "code", e.Code)
 	if e.Reason != "" {
-		dst = append(dst, `,"reason":`...)
-		dst = AppendString(dst, e.Reason)
+		dst = AppendStringField(dst, "reason", e.Reason)
 	}
 	return append(dst, "}}"...)
 }
@@ -185,9 +180,9 @@ func (e *Error) AppendSSE(dst []byte) []byte {
 	return append(dst, "\n\n"...)
 }
 
-func appendStringOrNull(dst []byte, s string) []byte {
-	if s == "" {
-		return append(dst, "null"...)
+func appendStringOrNull(dst []byte, name, value string) []byte {
+	if value == "" {
+		return AppendMember(dst, name, null)
 	}
-	return AppendString(dst, s)
+	return AppendStringField(dst, name, value)
 }

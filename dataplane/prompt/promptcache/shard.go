@@ -7,7 +7,8 @@ import (
 )
 
 const (
-	// shardCount spreads pieces over locks: a known piece holds one, which readers share, for 0.2 µs.
+	// shardCount spreads pieces over locks: a known piece holds one for 0.2 µs, beside other
+	// readers.
 	shardCount = 16
 	cacheLine  = 64
 )
