@@ -41,16 +41,16 @@ func (m *message) toolCalls() {
 			w.doubt() // the worker makes an id of its own
 		}
 		w.comma()
-		w.dst = append(w.dst, `{"id":`...)
-		w.dst = append(w.dst, b.id...)
-		w.dst = append(w.dst, `,"type":"function","function":{"name":`...)
-		w.dst = append(w.dst, b.tool...)
-		// SGLang makes a string of the input, and its chat template gets the object back.
-		w.dst = append(w.dst, `,"arguments":`...)
 		if b.input == nil {
-			w.dst = append(w.dst, `{}`...)
+			b.input = []byte(`{}`)
 		}
-		w.dst = append(append(w.dst, b.input...), `}}`...)
+		w.dst = append(w.dst, '{')
+		w.member("id", b.id)
+		w.dst = append(w.dst, `,"type":"function","function":{`...)
+		w.member("name", b.tool)
+		// SGLang makes a string of the input, and its chat template gets the object back.
+		w.member("arguments", b.input)
+		w.dst = append(w.dst, `}}`...)
 	}
 	w.dst = append(w.dst, ']')
 }
@@ -72,8 +72,8 @@ func appendToolResult(w *writer, b *block) {
 	case 0:
 	case '"':
 		m.openResult(id)
-		w.name("content")
-		w.dst = append(append(w.dst, b.content...), '}')
+		w.member("content", b.content)
+		w.dst = append(w.dst, '}')
 		return
 	case '[':
 		references := false
@@ -95,8 +95,7 @@ func appendToolResult(w *writer, b *block) {
 
 func (m *message) openResult(id []byte) {
 	m.open()
-	m.w.name("tool_call_id")
-	m.w.dst = append(m.w.dst, id...)
+	m.w.member("tool_call_id", id)
 }
 
 // resultBlock appends a block of a tool's result. References to tools have messages of their own.

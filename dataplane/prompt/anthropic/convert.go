@@ -75,22 +75,9 @@ func AppendChat(dst, body []byte, rules chattemplate.RulesOf) (chat []byte, exac
 }
 
 // member appends a member of the chat, unless it has no value.
-func (w *writer) member(name string, value []byte) {
-	if value == nil {
-		return
-	}
-	w.name(name)
-	w.dst = append(w.dst, value...)
-}
+func (w *writer) member(name string, value []byte) { w.dst = openai.AppendMember(w.dst, name, value) }
 
-func (w *writer) name(name string) {
-	if last := w.dst[len(w.dst)-1]; last != '{' {
-		w.dst = append(w.dst, ',')
-	}
-	w.dst = append(w.dst, '"')
-	w.dst = append(w.dst, name...)
-	w.dst = append(w.dst, `":`...)
-}
+func (w *writer) name(name string) { w.dst = openai.AppendName(w.dst, name) }
 
 // comma parts the next element of a list from the one before.
 func (w *writer) comma() {

@@ -35,13 +35,10 @@ func typeOf(status int) string {
 
 // AppendError appends {"type":"error","error":{"type","message"}}, and the reason if there is one.
 func AppendError(dst []byte, e *openai.Error) []byte {
-	dst = append(dst, `{"type":"error","error":{"type":"`...)
-	dst = append(dst, typeOf(e.Status)...)
-	dst = append(dst, `","message":`...)
-	dst = openai.AppendString(dst, e.Error())
+	dst = openai.AppendStringField(append(dst, `{"type":"error","error":{`...), "type", typeOf(e.Status))
+	dst = openai.AppendStringField(dst, "message", e.Error())
 	if e.Reason != "" {
-		dst = append(dst, `,"reason":`...)
-		dst = openai.AppendString(dst, e.Reason)
+		dst = openai.AppendStringField(dst, "reason", e.Reason)
 	}
 	return append(dst, "}}"...)
 }

@@ -134,8 +134,8 @@ func (w *writer) message(list []byte, at int) (end int) {
 	switch kind(c) {
 	case '"':
 		m.open()
-		w.name("content")
-		w.dst = append(append(w.dst, c...), '}')
+		w.member("content", c)
+		w.dst = append(w.dst, '}')
 	case '[':
 		m.blocks(c)
 	default:
@@ -161,8 +161,8 @@ type message struct {
 func (m *message) open() {
 	w := m.w
 	w.comma()
-	w.dst = append(w.dst, `{"role":`...)
-	w.dst = append(w.dst, m.role...)
+	w.dst = append(w.dst, '{')
+	w.member("role", m.role)
 	m.begun = true
 }
 

@@ -47,21 +47,20 @@ func (w *writer) tool(list []byte, at int) (end int) {
 	}
 	w.comma()
 	w.tools++
-	w.dst = append(append(w.dst, `{"type":"function","function":{"name":`...), t.name...)
-	w.dst = append(w.dst, `,"description":`...)
 	if t.description == nil {
 		t.description = []byte(`""`)
 	}
-	w.dst = append(append(w.dst, t.description...), `,"parameters":`...)
-	w.schema(t.schema)
-	w.dst = append(w.dst, `,"strict":`...)
 	if t.strict == nil {
 		t.strict = []byte("false")
 	}
-	w.dst = append(append(w.dst, t.strict...), '}')
-	if t.deferred != nil {
-		w.dst = append(append(w.dst, `,"defer_loading":`...), t.deferred...)
-	}
+	w.dst = append(w.dst, `{"type":"function","function":{`...)
+	w.member("name", t.name)
+	w.member("description", t.description)
+	w.name("parameters")
+	w.schema(t.schema)
+	w.member("strict", t.strict)
+	w.dst = append(w.dst, '}')
+	w.member("defer_loading", t.deferred)
 	w.dst = append(w.dst, '}')
 	return end
 }
@@ -119,11 +118,8 @@ func (w *writer) templateKwargs(thinking, config []byte) {
 	set := func(name, value string) {
 		if kwargs == nil {
 			kwargs = append(kwargs, '{')
-		} else {
-			kwargs = append(kwargs, ',')
 		}
-		kwargs = openai.AppendString(kwargs, name)
-		kwargs = append(append(kwargs, ':'), value...)
+		kwargs = append(openai.AppendName(kwargs, name), value...)
 	}
 	effort := textOf(openai.Member(config, "effort"))
 	if effort == "xhigh" {

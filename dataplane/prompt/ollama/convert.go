@@ -47,13 +47,13 @@ func AppendChat(dst, body []byte) ([]byte, error) {
 		return dst, err
 	}
 	dst = r.begin(dst)
-	dst = appendMember(dst, "max_tokens", r.predict)
-	dst = appendMember(dst, "top_k", r.topK)
+	dst = openai.AppendMember(dst, "max_tokens", r.predict)
+	dst = openai.AppendMember(dst, "top_k", r.topK)
 	switch {
 	case r.messages == nil:
 		return append(dst, '}'), nil
 	case !openai.IsList(r.messages):
-		return append(appendMember(dst, "messages", r.messages), '}'), nil
+		return append(openai.AppendMember(dst, "messages", r.messages), '}'), nil
 	}
 	dst = append(dst, `,"messages":[`...)
 	first := len(dst)
@@ -66,8 +66,8 @@ func AppendChat(dst, body []byte) ([]byte, error) {
 		if len(dst) > first {
 			dst = append(dst, ',')
 		}
-		dst = append(append(dst, `{"role":`...), orNull(role)...)
-		dst = append(append(append(dst, `,"content":`...), orNull(content)...), '}')
+		dst = openai.AppendMember(append(dst, '{'), "role", openai.OrNull(role))
+		dst = append(openai.AppendMember(dst, "content", openai.OrNull(content)), '}')
 		return end
 	})
 	return append(dst, "]}"...), nil
@@ -83,7 +83,7 @@ func AppendGenerate(dst, body []byte) (_ []byte, empty bool, err error) {
 	}
 	dst = r.begin(dst)
 	if !openai.IsString(r.prompt) {
-		return append(appendMember(dst, "text", r.prompt), '}'), false, nil
+		return append(openai.AppendMember(dst, "text", r.prompt), '}'), false, nil
 	}
 	system := openai.IsString(r.system) && len(r.system) > len(`""`)
 	dst = append(dst, `,"text":"`...)
@@ -94,29 +94,13 @@ func AppendGenerate(dst, body []byte) (_ []byte, empty bool, err error) {
 	dst = append(dst, openai.Inside(r.prompt)...)
 	empty = len(bytes.TrimSpace(openai.Unescape(dst[at:]))) == 0
 	dst = append(append(dst, `","sampling_params":{"max_new_tokens":`...), r.predict...)
-	return append(appendMember(dst, "top_k", r.topK), "}}"...), empty, nil
+	return append(openai.AppendMember(dst, "top_k", r.topK), "}}"...), empty, nil
 }
 
 // begin appends the members of both requests.
 func (r *request) begin(dst []byte) []byte {
-	dst = append(append(dst, `{"stream":`...), r.stream...)
-	return appendMember(dst, "model", r.model)
-}
-
-// appendMember appends a member behind others, unless it has no value.
-func appendMember(dst []byte, name string, value []byte) []byte {
-	if value == nil {
-		return dst
-	}
-	dst = append(append(append(dst, `,"`...), name...), `":`...)
-	return append(dst, value...)
-}
-
-func orNull(value []byte) []byte {
-	if value == nil {
-		return []byte("null")
-	}
-	return value
+	dst = openai.AppendMember(append(dst, '{'), "stream", r.stream)
+	return openai.AppendMember(dst, "model", r.model)
 }
 
 // AppendError appends {"error":"…"}, all that Ollama's clients read of an error: as the body of an

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/valyala/fasthttp"
 )
@@ -163,17 +162,12 @@ func Internal(message string) *Error {
 
 // AppendJSON appends {"error":{"message","type","param","code"}}, and the reason if there is one.
 func (e *Error) AppendJSON(dst []byte) []byte {
-	dst = append(dst, `{"error":{"message":`...)
-	dst = appendString(dst, e.Message)
-	dst = append(dst, `,"type":`...)
-	dst = appendString(dst, e.Type)
-	dst = append(dst, `,"param":`...)
-	dst = appendStringOrNull(dst, e.Param)
-	dst = append(dst, `,"code":`...)
-	dst = appendStringOrNull(dst, e.Code)
+	dst = AppendStringField(append(dst, `{"error":{`...), "message", e.Message)
+	dst = AppendStringField(dst, "type", e.Type)
+	dst = appendStringOrNull(dst, "param", e.Param)
+	dst = appendStringOrNull(dst, "code", e.Code)
 	if e.Reason != "" {
-		dst = append(dst, `,"reason":`...)
-		dst = appendString(dst, e.Reason)
+		dst = AppendStringField(dst, "reason", e.Reason)
 	}
 	return append(dst, "}}"...)
 }
@@ -186,34 +180,9 @@ func (e *Error) AppendSSE(dst []byte) []byte {
 	return append(dst, "\n\n"...)
 }
 
-func appendStringOrNull(dst []byte, s string) []byte {
-	if s == "" {
-		return append(dst, "null"...)
+func appendStringOrNull(dst []byte, name, value string) []byte {
+	if value == "" {
+		return AppendMember(dst, name, null)
 	}
-	return appendString(dst, s)
-}
-
-// appendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD, since messages quote
-// fields of clients.
-func appendString(dst []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	for i := 0; i < len(s); {
-		c := s[i]
-		switch {
-		case c >= utf8.RuneSelf:
-			r, n := utf8.DecodeRuneInString(s[i:])
-			dst = utf8.AppendRune(dst, r)
-			i += n
-			continue
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c < ' ' || c == 0x7f:
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		default:
-			dst = append(dst, c)
-		}
-		i++
-	}
-	return append(dst, '"')
+	return AppendStringField(dst, name, value)
 }

@@ -73,17 +73,6 @@ func AppendRIDField(dst, rid []byte) []byte {
 	return append(append(append(dst, `"rid":"`...), rid...), '"')
 }
 
-// AppendStringField appends `"name":"value"` for SpliceField. The name must need no escape.
-func AppendStringField(dst []byte, name, value string) []byte {
-	dst = append(dst, '"')
-	dst = append(dst, name...)
-	dst = append(dst, `":`...)
-	return appendString(dst, value)
-}
-
-// AppendString appends s as a JSON string.
-func AppendString(dst []byte, s string) []byte { return appendString(dst, s) }
-
 // SpliceField appends the pieces of body with field (`"name":value`) as its last member, where it
 // wins over a member of the same name: the workers' readers take the last of equal names. Nothing
 // is copied: the pieces alias body and field. The body must have passed Parse.

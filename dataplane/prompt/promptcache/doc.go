@@ -14,10 +14,8 @@
 // # Concurrency
 //
 // A [Cache] may be used from any number of goroutines; it starts none. A [Cursor] belongs to one at
-// a time. Pieces are reused in place, so a reader pins its piece with an atomic counter, for the
-// time of one comparison and copy (0.2 µs); a writer takes another piece meanwhile. Each shard has
-// one mutex, which guards its map and its ring, not the bytes of its pieces; it is not taken at all
-// where a text continues as the last one did. Locks are never nested.
+// a time. Pieces are reused in place, under the lock of their shard, which readers share for the
+// time of one comparison and copy (0.2 µs). Locks are never nested.
 //
 // # Ownership
 //

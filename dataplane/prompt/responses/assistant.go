@@ -17,7 +17,7 @@ type assistant struct {
 	hasCalls     bool
 	reasoning    []byte // inside of a string
 	hasReasoning bool
-	others       []byte // other members, each behind a comma
+	others       []byte // other members, with commas between
 }
 
 type contentKind uint8
@@ -172,7 +172,7 @@ func (c *messages) endAssistant() {
 	case noContent:
 	}
 	if len(a.phase) > 0 {
-		c.rest = append(append(c.rest, `,"phase":`...), a.phase...)
+		c.rest = openai.AppendMember(c.rest, "phase", a.phase)
 	}
 	if a.hasReasoning {
 		c.rest = append(append(append(c.rest, `,"reasoning_content":"`...), a.reasoning...), '"')
@@ -180,7 +180,10 @@ func (c *messages) endAssistant() {
 	if a.hasCalls {
 		c.rest = append(append(append(c.rest, `,"tool_calls":[`...), a.calls...), ']')
 	}
-	c.rest = append(append(c.rest, a.others...), '}')
+	if len(a.others) > 0 {
+		c.rest = append(append(c.rest, ','), a.others...)
+	}
+	c.rest = append(c.rest, '}')
 }
 
 // addCall adds a function_call.
@@ -224,9 +227,9 @@ func (c *messages) appendCall(m *item) {
 	if !truthy(id) {
 		id = m.id
 	}
-	a.addCall([]byte(`{"id":`))
-	a.calls = appendOrNull(a.calls, id)
-	a.calls = append(a.calls, `,"type":"function","function":{"name":`...)
-	a.calls = appendOrNull(a.calls, m.name)
-	a.calls = append(a.calls, `,"arguments":`...)
+	a.addCall([]byte{'{'})
+	a.calls = openai.AppendMember(a.calls, "id", openai.OrNull(id))
+	a.calls = append(a.calls, `,"type":"function","function":{`...)
+	a.calls = openai.AppendMember(a.calls, "name", openai.OrNull(m.name))
+	a.calls = openai.AppendName(a.calls, "arguments")
 }

@@ -20,8 +20,7 @@ func (c *Converter) AppendBody(dst []byte, history [][]byte, d Dialect) (_ []byt
 		if &m.key[0] == &nameRID[0] && !openai.IsString(m.raw) {
 			continue
 		}
-		dst = append(append(append(dst, ',', '"'), m.key...), '"', ':')
-		dst = append(dst, m.raw...)
+		dst = openai.AppendMember(dst, string(m.key), m.raw)
 	}
 	return append(dst, '}'), exact, c.messages.doubtful
 }

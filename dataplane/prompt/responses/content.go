@@ -106,7 +106,7 @@ func (p *part) appendTo(dst []byte, label bool) []byte {
 		case !p.hasText:
 			dst = append(dst, `""`...)
 		default:
-			dst = appendOrNull(dst, p.text)
+			dst = append(dst, openai.OrNull(p.text)...)
 		}
 		return append(dst, '}')
 	case openai.Is(p.kind, "input_image"):
@@ -131,15 +131,11 @@ func (p *part) appendImage(dst []byte) []byte {
 	if openai.IsObject(p.image) {
 		dst = appendDetailed(dst, p.image, p.detail())
 	} else {
-		dst = append(dst, `{"url":`...)
-		dst = appendOrNull(dst, p.image)
-		dst = append(dst, `,"detail":`...)
-		dst = append(dst, p.detail()...)
-		dst = append(dst, '}')
+		dst = p.appendURL(dst)
 	}
 	for _, name := range [...]string{"min_dynamic_patch", "max_dynamic_patch", "max_long_side_pixel"} {
 		if v := openai.Member(p.raw, name); v != nil && openai.Member(p.image, name) == nil {
-			dst = appendMember(dst[:len(dst)-1], name, v)
+			dst = openai.AppendMember(dst[:len(dst)-1], name, v)
 			dst = append(dst, '}')
 		}
 	}
@@ -149,20 +145,22 @@ func (p *part) appendImage(dst []byte) []byte {
 func (p *part) appendImageURL(dst []byte) []byte {
 	dst = append(dst, `{"image_url":`...)
 	if openai.IsString(p.image) {
-		dst = append(dst, `{"url":`...)
-		dst = append(dst, p.image...)
-		dst = append(dst, `,"detail":`...)
-		dst = append(dst, p.detail()...)
-		dst = append(dst, '}')
+		dst = p.appendURL(dst)
 	} else {
 		dst = appendDetailed(dst, p.image, p.detail())
 	}
 	_, _ = openai.Members(p.raw, 0, func(key []byte, lo, hi int) {
 		if string(key) != "image_url" {
-			dst = appendMember(dst, string(key), p.raw[lo:hi])
+			dst = openai.AppendMember(dst, string(key), p.raw[lo:hi])
 		}
 	})
 	return append(dst, '}')
+}
+
+// appendURL appends an image's object of a URL alone.
+func (p *part) appendURL(dst []byte) []byte {
+	dst = openai.AppendMember(append(dst, '{'), "url", openai.OrNull(p.image))
+	return append(openai.AppendMember(dst, "detail", p.detail()), '}')
 }
 
 // detail is the detail of an image, "auto" where none is named.
@@ -178,11 +176,10 @@ func appendDetailed(dst, image, detail []byte) []byte {
 	if truthy(openai.Member(image, "detail")) {
 		return append(dst, image...)
 	}
-	dst = append(dst, `{"detail":`...)
-	dst = append(dst, detail...)
+	dst = openai.AppendMember(append(dst, '{'), "detail", detail)
 	_, _ = openai.Members(image, 0, func(key []byte, lo, hi int) {
 		if string(key) != "detail" {
-			dst = appendMember(dst, string(key), image[lo:hi])
+			dst = openai.AppendMember(dst, string(key), image[lo:hi])
 		}
 	})
 	return append(dst, '}')
@@ -194,7 +191,7 @@ func (p *part) appendLabelled(dst []byte) []byte {
 	dst = append(dst, p.text[1:]...)
 	_, _ = openai.Members(p.raw, 0, func(key []byte, lo, hi int) {
 		if string(key) != "text" {
-			dst = appendMember(dst, string(key), p.raw[lo:hi])
+			dst = openai.AppendMember(dst, string(key), p.raw[lo:hi])
 		}
 	})
 	return append(dst, '}')

@@ -113,8 +113,7 @@ func (c *messages) addMessage(m *item, developer bool) error {
 	if developer {
 		role = roleSystem
 	}
-	c.rest = append(c.rest, `{"role":`...)
-	c.rest = append(c.rest, role...)
+	c.rest = openai.AppendMember(append(c.rest, '{'), "role", role)
 	if m.content != nil {
 		c.rest = append(c.rest, `,"content":`...)
 		var err error
@@ -122,26 +121,15 @@ func (c *messages) addMessage(m *item, developer bool) error {
 			return err
 		}
 	}
-	c.rest = appendMember(c.rest, "phase", m.phase)
-	c.rest = appendMember(c.rest, "tool_calls", m.toolCalls)
-	c.rest = appendMember(c.rest, "reasoning_content", m.reasoningContent)
+	c.rest = openai.AppendMember(c.rest, "phase", m.phase)
+	c.rest = openai.AppendMember(c.rest, "tool_calls", m.toolCalls)
+	c.rest = openai.AppendMember(c.rest, "reasoning_content", m.reasoningContent)
 	c.rest = m.appendOthers(c.rest)
 	c.rest = append(c.rest, '}')
 	return nil
 }
 
 var roleSystem = []byte(`"system"`)
-
-// appendMember appends a member behind another one, if it is there.
-func appendMember(dst []byte, name string, raw []byte) []byte {
-	if raw == nil {
-		return dst
-	}
-	dst = append(dst, `,"`...)
-	dst = append(dst, name...)
-	dst = append(dst, `":`...)
-	return append(dst, raw...)
-}
 
 // appendOthers appends the members that a message keeps as they are. null is as good as none.
 func (m *item) appendOthers(dst []byte) []byte {
@@ -150,7 +138,7 @@ func (m *item) appendOthers(dst []byte) []byte {
 	}
 	_, _ = openai.Members(m.raw, 0, func(key []byte, lo, hi int) {
 		if !fixedMember(key) {
-			dst = appendMember(dst, string(key), m.raw[lo:hi])
+			dst = openai.AppendMember(dst, string(key), m.raw[lo:hi])
 		}
 	})
 	return dst
@@ -199,8 +187,7 @@ func (c *messages) joinSystemContent(content []byte, developer bool) error {
 
 func (c *messages) addToolOutput(m *item) error {
 	c.beginMessage()
-	c.rest = append(c.rest, `{"role":"tool","tool_call_id":`...)
-	c.rest = appendOrNull(c.rest, m.callID)
+	c.rest = openai.AppendMember(append(c.rest, `{"role":"tool"`...), "tool_call_id", openai.OrNull(m.callID))
 	c.rest = append(c.rest, `,"content":`...)
 	switch {
 	case m.output == nil:
@@ -231,11 +218,4 @@ func (c *messages) addToolOutput(m *item) error {
 	}
 	c.rest = append(c.rest, '}')
 	return nil
-}
-
-func appendOrNull(dst, raw []byte) []byte {
-	if raw == nil {
-		return append(dst, "null"...)
-	}
-	return append(dst, raw...)
 }

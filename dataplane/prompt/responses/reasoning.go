@@ -117,10 +117,10 @@ func appendReasoning(dst []byte, f *fields) ([]byte, error) {
 			return dst, refused("an unknown reasoning.effort")
 		}
 		off = openai.Is(effort, "none") || (!sent || effort == nil) && openai.Is(other, "none")
-		dst = appendMember(dst, "reasoning_effort", effort)
+		dst = openai.AppendMember(dst, "reasoning_effort", effort)
 	}
 	if !off {
-		return appendMember(dst, "chat_template_kwargs", f.templateKwargs), nil
+		return openai.AppendMember(dst, "chat_template_kwargs", f.templateKwargs), nil
 	}
 	dst = append(dst, `,"chat_template_kwargs":{"thinking":false,"enable_thinking":false`...)
 	if f.templateKwargs == nil {

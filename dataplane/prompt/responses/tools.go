@@ -110,7 +110,7 @@ func appendTools(dst []byte, f *fields) ([]byte, error) {
 	case named:
 		dst = append(append(append(dst, `,"tool_choice":{"type":"function","function":{"name":`...), choice...), `}}`...)
 	case !openai.Is(choice, "auto"):
-		dst = appendMember(dst, "tool_choice", choice)
+		dst = openai.AppendMember(dst, "tool_choice", choice)
 	}
 	return dst, nil
 }
@@ -143,16 +143,13 @@ func readChoice(raw []byte) (choice []byte, named bool, err error) {
 }
 
 func (t *tool) appendTo(dst []byte, custom bool) []byte {
-	dst = append(dst, `{"type":"function","function":{"name":`...)
-	dst = append(dst, t.name...)
-	dst = append(dst, `,"description":`...)
+	dst = openai.AppendMember(append(dst, `{"type":"function","function":{`...), "name", t.name)
 	if custom {
-		dst = t.appendCustomDescription(dst)
+		dst = t.appendCustomDescription(openai.AppendName(dst, "description"))
 		dst = append(dst, `,"parameters":`+customParameters...)
 	} else {
-		dst = appendOrNull(dst, t.description)
-		dst = append(dst, `,"parameters":`...)
-		dst = appendOrNull(dst, t.parameters)
+		dst = openai.AppendMember(dst, "description", openai.OrNull(t.description))
+		dst = openai.AppendMember(dst, "parameters", openai.OrNull(t.parameters))
 	}
 	if len(t.strict) > 0 && t.strict[0] == 't' {
 		return append(dst, `,"strict":true}}`...)

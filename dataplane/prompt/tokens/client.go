@@ -131,25 +131,15 @@ func (c *client) readAnswer(status int, answer []byte, err error) (*promptMemory
 // client's fields in both places.
 func appendAround(dst []byte, req *openai.Request) (around []byte, at int, prompt []byte) {
 	dst = append(dst, '{')
-	if req.RawModel != nil {
-		dst = append(appendName(dst, "model"), req.RawModel...)
-		dst = append(dst, ',')
-	}
+	dst = openai.AppendMember(dst, "model", req.RawModel)
 	if req.Messages == nil {
-		dst = appendName(dst, "prompt")
+		dst = openai.AppendName(dst, "prompt")
 		return append(dst, '}'), len(dst), req.Prompt
 	}
-	dst = appendName(dst, "messages")
+	dst = openai.AppendName(dst, "messages")
 	at = len(dst)
 	for _, f := range req.PromptFields() {
-		dst = append(dst, ',')
-		dst = append(appendName(dst, f.Name), f.Raw...)
+		dst = openai.AppendMember(append(dst, ','), f.Name, f.Raw)
 	}
 	return append(dst, '}'), at, req.Messages
-}
-
-func appendName(dst []byte, name string) []byte {
-	dst = append(dst, '"')
-	dst = append(dst, name...)
-	return append(dst, `":`...)
 }
