@@ -140,7 +140,7 @@ var rules = map[string]rule{
 	"bench/replay":     {allow: []string{"bench/trace"}},
 	"bench/engines":    {},
 	"bench/policies":   {allow: []string{"bench/trace", "dataplane/routing/policy", "dataplane/routing/queue", "dataplane/routing/session"}},
-	"bench/proxy":      {allow: []string{"bench/proxy/load", "dataplane/freeport"}},
+	"bench/proxy":      {allow: []string{"bench/proxy/load"}},
 	"bench/proxy/load": {allow: []string{"bench/trace", "bench/proxy/loop", "bench/proxy/mock", "bench/proxy/wire"}},
 	"bench/proxy/loop": {},
 	"bench/proxy/mock": {allow: []string{"bench/proxy/loop", "bench/proxy/wire", "zmq", "zmq/kvevent"}},

@@ -5,8 +5,9 @@ All routers stand before the same mock workers, on a core of their own; workers 
 scenario with every router, in turn and then in the opposite turn, so that a noisy machine treats all alike. Raw results, the machine's
 state and the commands are kept; medians, and medians of the ratios within a round, are printed.
 
-  bench/proxy/peers.sh                                                   once
-  bench/proxy/compare.py --ours bin/warmpath --results bench/results/DATE-HOST-proxy
+  bench/proxy/compare.py --within 5                                      Warmpath and no router
+  bench/proxy/peers.sh                                                   once, for the others
+  bench/proxy/compare.py --results bench/results/DATE-HOST-proxy
 
 What is not installed is left out, and said. What a router cannot do is marked "-": nothing is sent another way.
 """
@@ -301,11 +302,11 @@ def memory(machine, args, keep):
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--ours", required=True, help="the warmpath binary")
+    p.add_argument("--ours", default="bin/warmpath", help="the warmpath binary (make build)")
     p.add_argument("--bench", default="bin/bench", help="the benchmark program: workers and load (make build-bench)")
     p.add_argument("--base", help="another warmpath binary, for the routers base and base-approx")
     p.add_argument("--peers", default=os.environ.get("WARMPATH_PEERS", os.path.join(CACHE, "peers")), help="where peers.sh installed them")
-    p.add_argument("--results", required=True, help="folder for env.txt, cmd.txt, raw.jsonl and table.txt; it must not exist")
+    p.add_argument("--results", help="folder for env.txt, cmd.txt, raw.jsonl and table.txt; it must not exist (default: nothing is kept)")
     p.add_argument("--router", nargs="+", choices=list(ROUTERS), help=f"default: {' '.join(COMMON)}, and base if given")
     p.add_argument("--scenario", nargs="*", choices=list(SCENARIOS), default=USUAL, help=f"default: {' '.join(USUAL)}")
     p.add_argument("--memory", action="store_true", help="also 9 s of unique 64 KiB prompts to each router, freshly started")

@@ -21,9 +21,6 @@ func (k *conn) serve(h *wire.Head, body []byte) bool {
 	k.last = h.Close || string(version) == "HTTP/1.0" && !h.KeepAlive
 	path, query, _ := bytes.Cut(target, []byte("?"))
 	get := string(method) == "GET"
-	if k.worker.fault != healthy && !bytes.HasPrefix(path, []byte("/bench/")) && k.fail() {
-		return true
-	}
 	if a, ok := apis[string(path)]; ok && !get {
 		k.answer(a, body)
 		return true

@@ -43,8 +43,6 @@ func (w *worker) control(get bool, path, query, body []byte) []byte {
 		}
 	case "/bench/pace":
 		return w.pace(query)
-	case "/bench/fault":
-		return w.setFault(query)
 	case "/bench/stats":
 		return w.benchStats()
 	}

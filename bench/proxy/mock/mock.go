@@ -49,8 +49,7 @@ type Stats struct {
 	Bytes       uint64 `json:"bytes"`    // bodies of prompts
 	Prompt      uint64 `json:"prompt_tokens"`
 	Cached      uint64 `json:"cached_tokens"`
-	Left        uint64 `json:"left"`   // streams that the client left
-	Faulty      uint64 `json:"faulty"` // requests that /bench/fault had fail
+	Left        uint64 `json:"left"` // streams that the client left
 	Connections int    `json:"connections"`
 }
 
@@ -67,7 +66,6 @@ type worker struct {
 	addr  string
 	cache *cache
 	pub   *events // nil without events
-	fault fault
 	stats Stats
 	ids   []uint32 // of the prompt at hand
 	out   []byte   // an answer at hand
@@ -172,7 +170,6 @@ func (w *Workers) sum() (s Stats) {
 		s.Prompt += k.stats.Prompt
 		s.Cached += k.stats.Cached
 		s.Left += k.stats.Left
-		s.Faulty += k.stats.Faulty
 		s.Connections += k.stats.Connections
 	}
 	return s
