@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/warmpath/warmpath/bench/replay"
 	"github.com/warmpath/warmpath/bench/sim"
 	shared "github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/router"
@@ -102,13 +100,7 @@ func (r *routers) urls() string {
 func (r *routers) ready() bool {
 	for _, router := range r.all {
 		st := router.Status()
-		ready := 0
-		for i := range st.Workers {
-			if st.Workers[i].State == "ready" {
-				ready++
-			}
-		}
-		if ready < len(r.sims) || (st.Replicas != nil && len(st.Replicas.Peers) < len(r.all)-1) {
+		if readyWorkers(router) < len(r.sims) || (st.Replicas != nil && len(st.Replicas.Peers) < len(r.all)-1) {
 			return false
 		}
 	}
@@ -126,24 +118,20 @@ func (r *routers) tell(w io.Writer) {
 
 // severalRouters starts simulated workers and routers for them, and waits until all know each
 // other.
-func (o *replayOptions) severalRouters(ctx context.Context, worker sim.Config, router router.Config) (replay.Cluster, error) {
+func (o *replayOptions) severalRouters(ctx context.Context, worker sim.Config, router router.Config) (*benchCluster, error) {
 	r, err := newRouters(ctx, o.routers, o.workers, worker, router)
 	if err != nil {
 		r.abandon()
 		return nil, err
 	}
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	b := &benchCluster{url: r.urls(), stop: stop, done: make(chan error, 1)}
-	go func() { b.done <- r.run(running) }()
-	b.atEnd = func() { r.tell(o.notes) }
-	ctx, cancel := context.WithTimeout(ctx, clusterStart)
-	defer cancel()
-	for tick := time.Tick(10 * time.Millisecond); !r.ready(); {
-		select {
-		case <-tick:
-		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("cannot start %d routers: %w", o.routers, ctx.Err()), b.Close())
-		}
+	b := runBench(ctx, r.urls(), r.run)
+	end := b.close
+	b.close = func() error {
+		r.tell(o.notes)
+		return end()
+	}
+	if err := awaitStart(ctx, r.ready); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot start %d routers: %w", o.routers, err), b.close())
 	}
 	return b, nil
 }

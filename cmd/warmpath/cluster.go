@@ -95,26 +95,41 @@ const clusterStart = 30 * time.Second
 
 // waitReady returns when the router reports every worker as ready.
 func (c *simulation) waitReady(ctx context.Context) error {
+	ready := 0
+	err := awaitStart(ctx, func() bool {
+		ready = readyWorkers(c.router)
+		return ready >= len(c.sims)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot start the cluster: %d of %d workers are ready: %w", ready, len(c.sims), err)
+	}
+	return nil
+}
+
+// readyWorkers counts the workers that a router may use.
+func readyWorkers(r *router.Router) (n int) {
+	for _, w := range r.Status().Workers {
+		if w.State == "ready" {
+			n++
+		}
+	}
+	return n
+}
+
+// awaitStart returns when all is ready.
+func awaitStart(ctx context.Context, ready func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, clusterStart)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for {
-		ready := 0
-		for _, w := range c.router.Status().Workers {
-			if w.State == "ready" {
-				ready++
-			}
-		}
-		if ready >= len(c.sims) {
-			return nil
-		}
+	for !ready() {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("cannot start the cluster: %d of %d workers are ready: %w", ready, len(c.sims), ctx.Err())
+			return ctx.Err()
 		}
 	}
+	return nil
 }
 
 // quietLogger shows warnings and errors only: commands that
