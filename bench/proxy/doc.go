@@ -10,7 +10,7 @@
 //
 // Its parts: mock has the workers, load the clients; both are built on loop and wire.
 //
-// # What is counted
+// # Counts
 //
 // Processor time is that of the router's processes from the kernel's own account in nanoseconds,
 // user and system, between the first and the last moment of the measured time, over the requests

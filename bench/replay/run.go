@@ -77,10 +77,10 @@ type worker struct {
 	parser fastjson.Parser
 }
 
-// Run replays requests, in the order of their arrival, to the server at base, or by chance to one of
-// several, with their URLs separated by commas, each at its time, and returns when all are answered.
-// An error is one of the configuration or of ctx; failed requests are counted in the result, which
-// comes with an error of ctx too.
+// Run replays requests, in the order of their arrival, to the server at base, or by chance to one
+// of several, with their URLs separated by commas, each at its time, and returns when all are
+// answered. An error is one of the configuration or of ctx; failed requests are counted in the
+// result, which comes with an error of ctx too.
 func Run(ctx context.Context, base string, requests []trace.Request, cfg Config) (*Result, error) {
 	r, err := newRun(base, cfg)
 	if err != nil {

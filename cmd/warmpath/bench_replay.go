@@ -89,7 +89,7 @@ measurement: where they differ, the simulation, the router or a busy machine is 
 	return c
 }
 
-// benchTraffic is what a replay sends: a trace, or users.
+// benchTraffic is a trace to replay, or users.
 type benchTraffic struct {
 	title    string // of a policy's progress
 	requests int    // for the progress; 0: as many as there are time for
