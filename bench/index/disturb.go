@@ -68,7 +68,7 @@ func (h *disturber) open(g *generator, now uint32, worker int) {
 		for i := from; i < to; i++ {
 			g.release(worker, g.blocks(req)[i])
 		}
-		g.publishRemoval(Op{Remove, uint16(worker), req, from, to})
+		g.Ops = append(g.Ops, Op{Remove, uint16(worker), req, from, to})
 	})
 	if h.random.Float64() < refillShare {
 		h.refills = append(h.refills, refill{worker, req, start, end, now + h.random.Uint32N(refillWithin)})

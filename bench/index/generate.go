@@ -17,9 +17,6 @@ type Options struct {
 	IDBlocks int  // blocks of an id of the trace: 32 for 16 tokens each
 	Random   bool // route at random; else to the least queue and cost
 	Holes    bool // lose blocks within prompts, see [disturber]
-	// FrontFirst makes workers publish removals from the first block to the last, as SGLang
-	// removes the pages of a node. Each block is an op then.
-	FrontFirst bool
 }
 
 // warmShare of the requests are served before the tested look-ups; the rest are writes beside
@@ -30,8 +27,8 @@ const warmShare = 0.7
 const testRequests = 1500
 
 // Generate serves a trace by simulated workers, each an LRU that evicts the tail of a prompt
-// first, and returns their events. Without Holes and FrontFirst it equals the output of the
-// generator of the peers' harness, byte for byte, up to 256 workers.
+// first, and returns their events. Without Holes it equals the output of the generator of
+// the peers' harness, byte for byte, up to 256 workers.
 func Generate(trace []Request, o Options) (*Workload, error) {
 	switch {
 	case len(trace) == 0:
@@ -241,20 +238,7 @@ func (g *generator) evict(worker, n int) {
 		}
 		gone = append(gone, Op{Remove, uint16(worker), e.req, e.pos, e.pos + 1})
 	}
-	for _, o := range gone {
-		g.publishRemoval(o)
-	}
-}
-
-// publishRemoval appends a removal, one block at a time with FrontFirst.
-func (g *generator) publishRemoval(o Op) {
-	if !g.o.FrontFirst {
-		g.Ops = append(g.Ops, o)
-		return
-	}
-	for i := o.Start; i < o.End; i++ {
-		g.Ops = append(g.Ops, Op{Remove, o.Worker, o.Req, i, i + 1})
-	}
+	g.Ops = append(g.Ops, gone...)
 }
 
 // hold makes a block the most recently used of a worker.

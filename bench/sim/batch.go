@@ -111,9 +111,6 @@ func (k *rank) runDecode(ctx context.Context) {
 // step generates r's next token.
 func (k *rank) step(r *request, now time.Time) {
 	k.count.generated++
-	if len(r.out) == 0 {
-		r.firstAt = k.clock.now
-	}
 	if r.generate(now) {
 		k.release(r)
 		return

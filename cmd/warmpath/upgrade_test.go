@@ -321,8 +321,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 // served counts the requests that workers have begun to answer.
 func served(sims []*sim.Worker) (n int) {
 	for _, w := range sims {
-		requests, _ := w.FirstTokens()
-		n += requests
+		n += w.Ended()
 	}
 	return n
 }
