@@ -17,7 +17,7 @@ import (
 // routers are several routers in this process, with the same simulated workers and a NATS of their
 // own.
 type routers struct {
-	sims []*sim.Worker
+	simulation
 	nats []*shared.Cluster // one for each router; the first has the server inside
 	all  []*router.Router
 }
@@ -25,13 +25,8 @@ type routers struct {
 // newRouters binds all listeners and starts NATS only.
 func newRouters(ctx context.Context, n, workers int, worker sim.Config, cfg router.Config) (*routers, error) {
 	r := &routers{}
-	for range workers {
-		w, err := sim.New(worker)
-		if err != nil {
-			return r, fmt.Errorf("cannot simulate worker %d: %w", len(r.sims), err)
-		}
-		r.sims = append(r.sims, w)
-		cfg.Sources.Workers = append(cfg.Sources.Workers, w.URL())
+	if err := r.add(workers, worker, "", &cfg.Sources.Workers); err != nil {
+		return r, err
 	}
 	var where []string
 	for range n {
@@ -57,27 +52,20 @@ func (r *routers) abandon() {
 	for _, router := range r.all {
 		router.Close()
 	}
-	for _, w := range r.sims {
-		w.Close()
-	}
+	r.simulation.abandon()
 	r.close()
 }
 
 // run serves until ctx ends.
 func (r *routers) run(ctx context.Context) error {
 	defer r.close()
-	workers, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	var sims, all errgroup.Group
-	for _, w := range r.sims {
-		sims.Go(func() error { return w.Run(workers) })
-	}
-	for _, router := range r.all {
-		all.Go(func() error { return router.Run(ctx) })
-	}
-	err := all.Wait()
-	stop()
-	return errors.Join(err, sims.Wait())
+	return r.runWorkers(ctx, func(ctx context.Context) error {
+		var all errgroup.Group
+		for _, router := range r.all {
+			all.Go(func() error { return router.Run(ctx) })
+		}
+		return all.Wait()
+	})
 }
 
 // close leaves the cluster; the router with the NATS server leaves last.

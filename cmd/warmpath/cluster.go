@@ -72,21 +72,20 @@ func (c *simulation) add(n int, worker sim.Config, mode string, urls *[]string) 
 	return nil
 }
 
-// run serves until ctx ends. The workers outlive the router, which drains
-// requests at them.
-func (c *simulation) run(ctx context.Context) error {
+// run serves until ctx ends.
+func (c *simulation) run(ctx context.Context) error { return c.runWorkers(ctx, c.router.Run) }
+
+// runWorkers runs the workers as long as route, which drains requests at them when ctx ends.
+func (c *simulation) runWorkers(ctx context.Context, route func(context.Context) error) error {
 	workers, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var g errgroup.Group
 	for _, w := range c.sims {
 		g.Go(func() error { return w.Run(workers) })
 	}
-	err := c.router.Run(ctx)
+	err := route(ctx)
 	stop()
-	if werr := g.Wait(); err == nil {
-		err = werr
-	}
-	return err
+	return errors.Join(err, g.Wait())
 }
 
 // clusterStart bounds how long simulated workers may take until the router has found them; it takes
