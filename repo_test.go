@@ -143,9 +143,10 @@ var rules = map[string]rule{
 	"bench/proxy":      {allow: []string{"bench/proxy/load"}},
 	"bench/proxy/load": {allow: []string{"bench/trace", "bench/proxy/loop", "bench/proxy/mock", "bench/proxy/wire"}},
 	"bench/proxy/loop": {},
-	"bench/proxy/mock": {allow: []string{"bench/proxy/loop", "bench/proxy/wire", "zmq", "zmq/kvevent"}},
+	"bench/lru":        {never: anyHTTP},
+	"bench/proxy/mock": {allow: []string{"bench/lru", "bench/proxy/loop", "bench/proxy/wire", "zmq", "zmq/kvevent"}},
 	"bench/proxy/wire": {},
-	"bench/index":      {allow: []string{"bench/trace", "radix"}},
+	"bench/index":      {allow: []string{"bench/lru", "bench/trace", "radix"}},
 	"bench/chaos":      {allow: []string{"bench/sim", "dataplane/freeport"}},
 
 	"bench/cmd":    {allow: []string{"bench/chaos", "bench/index", "bench/policies", "bench/proxy", "bench/proxy/load", "bench/proxy/mock"}},

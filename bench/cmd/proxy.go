@@ -18,13 +18,12 @@ import (
 type proxyOptions struct {
 	load     load.Config
 	api      string
-	size     proxy.Size
 	pid      int
 	jsonFile string
 }
 
 func newProxyCommand() *cobra.Command {
-	o := &proxyOptions{size: 300}
+	o := &proxyOptions{}
 	c := &cobra.Command{
 		Use:   "proxy --url HOST:PORT",
 		Short: "Measure what a router costs: processor time, latency, memory",
@@ -42,7 +41,7 @@ measures them side by side that way.`,
 	f.StringSliceVar(&o.load.Targets, "url", nil, "the router, host:port; several, separated by commas, take turns by connection")
 	f.IntVar(&o.pid, "pid", 0, "its process; its children count too")
 	f.StringVar(&o.api, "api", "chat", "chat, completions, text (/generate) or ids (/generate)")
-	f.Var(&o.size, "size", "of a body: 300, 8k, 64k, 8m")
+	f.IntVar(&o.load.Size, "size", 300, "bytes of a body")
 	f.IntVar(&o.load.Tokens, "tokens", 16, "of an answer, and events of a stream")
 	f.BoolVar(&o.load.Stream, "stream", false, "answers are streams of events")
 	f.IntVar(&o.load.Turns, "turns", 0, "conversations that grow to --size in so many turns; 0: no two prompts share a beginning")
@@ -63,7 +62,6 @@ func (o *proxyOptions) run(cmd *cobra.Command) (err error) {
 	if o.load.API, err = load.ParseAPI(o.api); err != nil {
 		return err
 	}
-	o.load.Size = int(o.size)
 	for i, t := range o.load.Targets {
 		o.load.Targets[i] = strings.TrimPrefix(strings.TrimSuffix(t, "/"), "http://")
 	}

@@ -19,8 +19,7 @@ func newMockCommand() *cobra.Command {
 standard output says where they listen. What they say of their caches is true, in
 cached_tokens and, with --events, in KV events.
 
-While they run, GET /bench/stats on any of them tells what all have seen, and
-/bench/pace?ttft=5ms&gap=20ms sets the pace of their answers.`,
+While they run, GET /bench/pace?ttft=5ms&gap=20ms sets the pace of their answers.`,
 		Example: `  bin/bench proxy mock --listen 127.0.0.1:9001 --workers 4 --events`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

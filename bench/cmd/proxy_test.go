@@ -60,7 +60,6 @@ func TestBenchProxyRefuses(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                                   "url",
 		"--url 127.0.0.1:1 --api soap":       "soap",
-		"--url 127.0.0.1:1 --size 1x":        "1x",
 		"--url 127.0.0.1:1":                  "connect",
 		"--url 127.0.0.1:1 --size 10":        "bodies of 10 bytes",
 		"--url 127.0.0.1:1 --pid 1073741824": "process",

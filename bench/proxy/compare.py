@@ -39,16 +39,16 @@ SCENARIOS = {
     "ids-300": (["--api", "ids", "--size", "300"], 64, 500),
     "text-300": (["--api", "text", "--size", "300"], 64, 500),
     "completions-300": (["--api", "completions", "--size", "300"], 64, 500),
-    "chat-8k": (["--api", "chat", "--size", "8k"], 64, 500),
-    "ids-8k": (["--api", "ids", "--size", "8k"], 64, 500),
-    "chat-64k": (["--api", "chat", "--size", "64k"], 32, 100),
-    "ids-64k": (["--api", "ids", "--size", "64k"], 32, 100),
-    "chat-turns": (["--api", "chat", "--size", "16k", "--turns", "8"], 64, 200),
-    "ids-turns": (["--api", "ids", "--size", "16k", "--turns", "8"], 64, 200),
+    "chat-8k": (["--api", "chat", "--size", "8192"], 64, 500),
+    "ids-8k": (["--api", "ids", "--size", "8192"], 64, 500),
+    "chat-64k": (["--api", "chat", "--size", "65536"], 32, 100),
+    "ids-64k": (["--api", "ids", "--size", "65536"], 32, 100),
+    "chat-turns": (["--api", "chat", "--size", "16384", "--turns", "8"], 64, 200),
+    "ids-turns": (["--api", "ids", "--size", "16384", "--turns", "8"], 64, 200),
     "chat-stream": (["--api", "chat", "--size", "300", "--stream", "--tokens", "64"], None, 50),
     "ids-stream": (["--api", "ids", "--size", "300", "--stream", "--tokens", "64"], None, 50),
-    "chat-8m": (["--api", "chat", "--size", "8m", "--warm", "200ms"], 4, 4),
-    "ids-8m": (["--api", "ids", "--size", "8m", "--warm", "200ms"], 4, 4),
+    "chat-8m": (["--api", "chat", "--size", "8388608", "--warm", "200ms"], 4, 4),
+    "ids-8m": (["--api", "ids", "--size", "8388608", "--warm", "200ms"], 4, 4),
 }
 GAP = "2ms"  # between two events of a stream
 USUAL = ["chat-300", "ids-300", "chat-8k", "ids-8k", "chat-64k", "ids-64k", "chat-turns", "ids-turns", "chat-stream", "ids-stream", "chat-8m", "ids-8m"]
@@ -288,7 +288,7 @@ def memory(machine, args, keep):
                 # A router that does not know /generate gets the same text as a completion.
                 for kind in ([api] if api == "ids" else ["text", "completions"]):
                     if ask(addr, kind) == 200:
-                        flags = ["--api", kind, "--size", "64k", "--connections", "32", "--warm", "0s", "--time", "9s"]
+                        flags = ["--api", kind, "--size", "65536", "--connections", "32", "--warm", "0s", "--time", "9s"]
                         machine.flush()
                         command, measured, failed = machine.load(addr, process, flags)
                         keep({**record, "api": kind, "command": pathless(command), "failed": failed, "measured": measured})

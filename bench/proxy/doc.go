@@ -4,7 +4,6 @@
 //	file             job
 //	measure.go       one run of package load with the router's usage
 //	usage_linux.go   processor time, memory, descriptors of a process and its children
-//	size.go          sizes as flags write them
 //	peers.sh         installs other routers
 //	compare.py       workers and routers in processes and on cores of their own, side by side
 //

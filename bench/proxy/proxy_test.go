@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -142,18 +141,4 @@ func TestUse(t *testing.T) {
 	require.Positive(t, after.Descriptors)
 	_, err = proxy.Use(1 << 30)
 	require.Error(t, err)
-}
-
-func TestSize(t *testing.T) {
-	for text, want := range map[string]int{"300": 300, "8k": 8 << 10, "64K": 64 << 10, "8m": 8 << 20} {
-		var s proxy.Size
-		require.NoError(t, s.Set(text))
-		require.EqualValues(t, want, s)
-		var again proxy.Size
-		require.NoError(t, again.Set(s.String()))
-		require.Equal(t, s, again)
-	}
-	for _, bad := range []string{"", "k", "-1", "1g", "9999999m"} {
-		require.Error(t, new(proxy.Size).Set(bad), fmt.Sprintf("%q", bad))
-	}
 }

@@ -43,14 +43,14 @@ const (
 
 // Stats counts the requests to all workers of a process.
 type Stats struct {
-	Requests    uint64 `json:"requests"` // prompts
-	Control     uint64 `json:"control"`  // all other requests
-	Bad         uint64 `json:"bad"`      // of both, malformed ones
-	Bytes       uint64 `json:"bytes"`    // bodies of prompts
-	Prompt      uint64 `json:"prompt_tokens"`
-	Cached      uint64 `json:"cached_tokens"`
-	Left        uint64 `json:"left"` // streams that the client left
-	Connections int    `json:"connections"`
+	Requests    uint64 // prompts
+	Control     uint64 // all other requests
+	Bad         uint64 // of both, malformed ones
+	Bytes       uint64 // bodies of prompts
+	Prompt      uint64
+	Cached      uint64
+	Left        uint64 // streams that the client left
+	Connections int
 }
 
 // Workers are mock workers on one event loop.
