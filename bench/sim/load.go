@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -135,7 +136,7 @@ func (o *loadReport) send(now time.Time, l kvevent.Load, idle bool) {
 
 // load returns the rank's load now.
 func (o *loadReport) load() kvevent.Load {
-	k := o.rank
+	k, f := o.rank, o.rank.faults.state()
 	l := kvevent.Load{
 		Running:           int64(len(k.running)),
 		Waiting:           int64(len(k.waiting)),
@@ -145,14 +146,14 @@ func (o *loadReport) load() kvevent.Load {
 		PrefillUncached:   int64(k.count.prefilled),
 		PrefillBusyMicros: k.count.prefillBusy.Microseconds(),
 	}
-	l.MaxTotal = int64(float64(l.MaxTotal) * k.faults.poolFactor())
+	l.MaxTotal = int64(float64(l.MaxTotal) * cmp.Or(f.pool, 1))
 	if r := k.chunked; r != nil {
 		l.Running++
 		l.WaitingUncached += int64(len(r.prompt) - r.computed)
 	}
 	// Locked and private pages are in use; the rest of the tree can be evicted.
 	l.Tokens = int64((k.pool.cache.locked + k.pool.private) * k.cfg.PageSize)
-	if k.faults.cachedAsUsed.Load() {
+	if f.cachedAsUsed {
 		l.Tokens = int64((k.cfg.CachePages - k.pool.free()) * k.cfg.PageSize)
 	}
 	l.TotalTokens = l.Tokens
