@@ -23,7 +23,7 @@ type Faults struct {
 	hanging chan struct{} // Open while the worker hangs, nil otherwise; guarded by mu.
 }
 
-// faultState is what fails at one time. A factor of 0 is 1.
+// faultState has the faults of one moment. A factor of 0 is 1.
 type faultState struct {
 	drops    int             // Event batches still to be dropped.
 	lost     bool            // Dropped batches cannot be replayed either.
@@ -42,7 +42,7 @@ type faultState struct {
 	bootstrapBusy bool // GET /route returns 503.
 }
 
-// state returns what fails now.
+// state returns the faults of now.
 func (f *Faults) state() faultState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
