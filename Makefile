@@ -100,7 +100,7 @@ TESTLINK := -ldflags='-s -w'
 # the product does not import, which `make soak` runs with the race detector. Without it they take a
 # tenth to a half of the time. TestAlone checks the list. Only package radix has invariant checks;
 # without their tag, alone, alloc, vet and staticcheck share what the compiler writes.
-ALONE := . ./bench/cmd ./bench/index ./bench/policies ./bench/proxy ./bench/proxy/load \
+ALONE := . ./bench/cmd ./bench/index ./bench/lru ./bench/policies ./bench/proxy ./bench/proxy/load \
 	./bench/proxy/loop ./bench/proxy/mock ./bench/proxy/wire ./bench/trace \
 	./dataplane/admin/console ./dataplane/cluster/codec ./dataplane/kvtier/announce \
 	./dataplane/kvtier/hint ./dataplane/prompt/anthropic ./dataplane/prompt/openai \

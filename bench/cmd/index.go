@@ -40,7 +40,6 @@ A workload is a file (--workload, format KVWL0001) or is made (--generate):
   conversation  sessions behind one common block, routed to the least cost
   shared        40 long system prompts, routed by chance
   holes         shared, with blocks lost from the middle and stored again, and clears
-  sglang        shared, with the first block of what is evicted removed first
   FILE.jsonl    a trace in Mooncake's format, routed to the least cost, or by chance with
                 --random-routing`,
 		Example: `  bin/bench index --generate conversation --workers 64
@@ -51,7 +50,7 @@ A workload is a file (--workload, format KVWL0001) or is made (--generate):
 	}
 	f := c.Flags()
 	f.StringVar(&o.workload, "workload", "", "workload file to play")
-	f.StringVar(&o.generate, "generate", "", "workload to make: conversation, shared, holes, sglang or a trace file")
+	f.StringVar(&o.generate, "generate", "", "workload to make: conversation, shared, holes or a trace file")
 	f.StringVar(&o.write, "write", "", "keep the workload that was made in this file, and measure nothing")
 	f.IntVar(&o.workers, "workers", 64, "workers of the workload that is made")
 	f.IntVar(&o.blocks, "blocks", 16384, "blocks of each worker's cache")
@@ -112,13 +111,10 @@ func (o *indexOptions) open() (*index.Workload, error) {
 	case "holes":
 		opt.Random, opt.Holes = true, true
 		return index.Generate(index.Shared(o.some(6000)), opt)
-	case "sglang":
-		opt.Random, opt.FrontFirst = true, true
-		return index.Generate(index.Shared(o.some(6000)), opt)
 	}
 	f, err := os.Open(o.generate)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open the trace: %w: give conversation, shared, holes, sglang or a file", err)
+		return nil, fmt.Errorf("cannot open the trace: %w: give conversation, shared, holes or a file", err)
 	}
 	defer f.Close()
 	trace, err := index.ReadTrace(f, o.requests)

@@ -27,7 +27,7 @@ func TestBenchIndexWritesAndPlays(t *testing.T) {
 	dir := t.TempDir()
 	file, results := filepath.Join(dir, "w.bin"), filepath.Join(dir, "out.json")
 	trace := "../../bench/replay/testdata/mooncake_conversation_200.jsonl"
-	for _, family := range []string{"conversation", "shared", "holes", "sglang", trace} {
+	for _, family := range []string{"conversation", "shared", "holes", trace} {
 		if _, _, err := benchIndex(t, "--generate", family, "--requests", "60", "--workers", "2", "--write", file); err != nil {
 			t.Fatalf("--generate %s --write = %v", family, err)
 		}
@@ -65,7 +65,7 @@ func TestBenchIndexRefuses(t *testing.T) {
 		{"write what was read", []string{"--workload", "a", "--write", "b"}, "[workload write]"},
 		{"no file", []string{"--workload", "/nowhere"}, "cannot read the workload"},
 		{"bad file", []string{"--workload", empty}, "make it again with --write"},
-		{"unknown family", []string{"--generate", "magic"}, "give conversation, shared, holes, sglang or a file"},
+		{"unknown family", []string{"--generate", "magic"}, "give conversation, shared, holes or a file"},
 		{"empty trace", []string{"--generate", empty}, "it has no request"},
 		{"no workers", []string{"--generate", "shared", "--workers", "0"}, "give 1 to 65535"},
 		{"small caches", []string{"--generate", "shared", "--requests", "9", "--blocks", "10"}, "give workers more blocks"},

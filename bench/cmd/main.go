@@ -1,5 +1,5 @@
 // Command cmd holds the benchmarks for developers of Warmpath: the cost of the router, the block
-// index, every routing policy on every kind of traffic, faults of everything, and attacks.
+// index, every routing policy on every kind of traffic, and faults of everything.
 // Benchmarks for operators are subcommands of `warmpath bench`.
 //
 //	go build -o bin/ ./cmd/warmpath && go run ./bench/cmd --help
@@ -33,7 +33,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(newProxyCommand(), newIndexCommand(), newCellsCommand(), newChaosCommand(), newAttackCommand())
+	root.AddCommand(newProxyCommand(), newIndexCommand(), newCellsCommand(), newChaosCommand())
 	return root
 }
 

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/warmpath/warmpath/bench/proxy"
 	"github.com/warmpath/warmpath/bench/proxy/mock"
 )
 
@@ -20,10 +19,7 @@ func newMockCommand() *cobra.Command {
 standard output says where they listen. What they say of their caches is true, in
 cached_tokens and, with --events, in KV events.
 
-While they run, GET /bench/stats on any of them tells what all have seen, and
-/bench/pace?ttft=5ms&gap=20ms sets the pace of their answers. /bench/fault?kind=close
-has the worker that is asked end connections instead of answering, kind=busy answer
-503, until kind=none.`,
+While they run, GET /bench/pace?ttft=5ms&gap=20ms sets the pace of their answers.`,
 		Example: `  bin/bench proxy mock --listen 127.0.0.1:9001 --workers 4 --events`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -31,7 +27,7 @@ has the worker that is asked end connections instead of answering, kind=busy ans
 			if err != nil {
 				return err
 			}
-			line, err := json.Marshal(proxy.Listening{Workers: w.Addrs()})
+			line, err := json.Marshal(map[string][]string{"workers": w.Addrs()})
 			if err != nil {
 				return fmt.Errorf("cannot say where the workers listen: %w", err)
 			}

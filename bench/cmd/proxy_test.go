@@ -4,107 +4,67 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
-	"fmt"
-	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/bench/proxy"
-	"github.com/warmpath/warmpath/dataplane/router"
-	"github.com/warmpath/warmpath/dataplane/router/config"
+	"github.com/warmpath/warmpath/bench/proxy/mock"
 )
 
-// asBench, when set, makes this test binary the benchmark, which starts its workers as a process, and
-// the router before them.
-const asBench = "WARMPATH_TEST_AS_BENCH"
-
-func TestMain(m *testing.M) {
-	switch {
-	case os.Getenv(asBench) == "":
-		os.Exit(m.Run())
-	case len(os.Args) > 1 && os.Args[1] == "serve":
-		serve(os.Args[2:])
-	default:
-		main()
-	}
-}
-
-// serve is as much of `warmpath serve` as the benchmark needs.
-func serve(args []string) {
-	cfg := router.Config{Policy: config.Policy{Name: "kv"}, Log: slog.New(slog.DiscardHandler)}
-	flags := flag.NewFlagSet("serve", flag.ExitOnError)
-	flags.StringVar(&cfg.Listen, "listen", "", "")
-	flags.String("log-level", "", "")
-	flags.Func("worker", "", func(url string) error {
-		cfg.Sources.Workers = append(cfg.Sources.Workers, url)
-		return nil
-	})
-	_ = flags.Parse(args) // ends the process where it fails
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	r, err := router.New(cfg)
-	if err == nil {
-		err = r.Run(ctx)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-}
-
-func benchProxy(t *testing.T, args ...string) (out, progress string, err error) {
+func benchProxy(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	t.Setenv(asBench, "1")
 	cmd := newRoot()
-	var stdout, stderr bytes.Buffer
-	cmd.SetOut(&stdout)
-	cmd.SetErr(&stderr)
-	cmd.SetArgs(append([]string{"proxy", "--pin=false", "--warm", "10ms", "--time", "100ms", "--timeout", "60s", "--workers", "2", "--warmpath", self}, args...))
-	err = cmd.ExecuteContext(t.Context())
-	return stdout.String(), stderr.String(), err
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetArgs(append([]string{"proxy", "--warm", "10ms", "--time", "100ms", "--timeout", "60s"}, args...))
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
 }
 
+// TestBenchProxy: the result is printed, and written as JSON to a file or to standard output, as compare.py reads it.
 func TestBenchProxy(t *testing.T) {
-	results := filepath.Join(t.TempDir(), "out.json")
-	out, progress, err := benchProxy(t, "--rounds", "1", "--rate", "50", "--connections", "4", "--json", results)
-	require.NoError(t, err, progress)
-	for _, want := range []string{"chat direct", "chat router", "ids direct", "ids router"} {
-		require.Contains(t, out, want)
-	}
-	text, err := os.ReadFile(results)
+	workers, err := mock.New(mock.Config{Listen: "127.0.0.1:0", Workers: 2, Model: mock.DefaultModel, PageSize: 16, CachePages: 4096})
 	require.NoError(t, err)
-	var all []*proxy.Measurement
-	require.NoError(t, json.Unmarshal(text, &all))
-	require.Len(t, all, 8)
-	answered := uint64(0) // in all: a machine may stand still for the time of one measurement
-	for _, m := range all {
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- workers.Run(ctx) }()
+	defer func() {
+		stop()
+		require.NoError(t, <-done)
+	}()
+	file := filepath.Join(t.TempDir(), "out.json")
+	for to, api := range map[string]string{file: "chat", "-": "ids"} {
+		args := []string{"--url", strings.Join(workers.Addrs(), ","), "--pid", strconv.Itoa(os.Getpid()), "--api", api, "--connections", "4", "--json", to}
+		out, err := benchProxy(t, args...)
+		require.NoError(t, err)
+		text := []byte(out)
+		if to == file {
+			require.Contains(t, out, "chat 300 B, 4 at a time")
+			text, err = os.ReadFile(file)
+			require.NoError(t, err)
+		}
+		var m proxy.Measurement
+		require.NoError(t, json.Unmarshal(text, &m))
+		require.Equal(t, api, string(m.API))
 		require.Empty(t, m.Errors)
-		answered += m.OK
-		require.Equal(t, m.Name == proxy.Router, m.Router != nil)
+		require.NotNil(t, m.Router)
 	}
-	require.NotZero(t, answered)
 }
 
 func TestBenchProxyRefuses(t *testing.T) {
 	for args, want := range map[string]string{
-		"--api soap":                    "soap",
-		"--size 1x":                     "1x",
-		"--rounds 0":                    "at least one round",
-		"--url 127.0.0.1:1":             "connect",
-		"--url 127.0.0.1:1 --memory":    "--pid",
-		"--soak 1s --memory":            "soak",
-		"--url 127.0.0.1:1 --size 10":   "bodies of 10 bytes",
-		"--router-flags --no-such-flag": "the router ended",
+		"":                                   "url",
+		"--url 127.0.0.1:1 --api soap":       "soap",
+		"--url 127.0.0.1:1":                  "connect",
+		"--url 127.0.0.1:1 --size 10":        "bodies of 10 bytes",
+		"--url 127.0.0.1:1 --pid 1073741824": "process",
 	} {
-		_, _, err := benchProxy(t, strings.Fields(args)...)
+		_, err := benchProxy(t, strings.Fields(args)...)
 		require.ErrorContains(t, err, want, args)
 	}
 }

@@ -5,7 +5,7 @@
 // what an engine alone does.
 //
 //	make test-engines         installs the engines where they are missing (7 GB, once) and runs the tests
-//	make test-engines-quick   the same with what CI runs, TestQuick
+//	make test-engines-quick   the same with TestQuick alone, as CI runs
 //
 // # Concurrency
 //

@@ -68,7 +68,7 @@ func (h *disturber) open(g *generator, now uint32, worker int) {
 		for i := from; i < to; i++ {
 			g.release(worker, g.blocks(req)[i])
 		}
-		g.publishRemoval(Op{Remove, uint16(worker), req, from, to})
+		g.Ops = append(g.Ops, Op{Remove, uint16(worker), req, from, to})
 	})
 	if h.random.Float64() < refillShare {
 		h.refills = append(h.refills, refill{worker, req, start, end, now + h.random.Uint32N(refillWithin)})
@@ -78,11 +78,11 @@ func (h *disturber) open(g *generator, now uint32, worker int) {
 // refill stores a hole's blocks again, if the worker still holds the block before.
 func (h *disturber) refill(g *generator, x refill) {
 	blocks := g.blocks(x.req)
-	if !g.caches[x.worker].has(blocks[x.start-1]) {
+	if !g.caches[x.worker].Has(blocks[x.start-1]) {
 		return
 	}
 	for i := x.start - 1; i < x.end; i++ {
-		if g.caches[x.worker].has(blocks[i]) {
+		if g.caches[x.worker].Has(blocks[i]) {
 			g.hold(x.worker, blocks[i], x.req, i) // so that it is not evicted for the others
 		}
 	}
@@ -95,8 +95,8 @@ func (h *disturber) refill(g *generator, x refill) {
 
 func (h *disturber) clear(g *generator, worker int) {
 	c := g.caches[worker]
-	for _, e := range c.oldest(c.len()) {
-		g.release(worker, e.block)
+	for _, e := range c.Oldest(c.Len()) {
+		g.release(worker, e.Key)
 	}
 	g.Ops = append(g.Ops, Op{Kind: Clear, Worker: uint16(worker)})
 }

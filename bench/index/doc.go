@@ -6,7 +6,6 @@
 //	file.go            its file format, KVWL0001
 //	trace.go           requests: traces in Mooncake's format, and two synthetic ones
 //	generate.go        a trace served by simulated workers, as a workload
-//	cache.go           one simulated cache
 //	disturb.go         holes, refills and clears, which that cache alone never makes
 //	hash.go            block hashes and engine hashes
 //	player.go          a workload's changes and look-ups on an index

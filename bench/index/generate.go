@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/warmpath/warmpath/bench/lru"
 	"github.com/warmpath/warmpath/radix"
 )
 
@@ -17,9 +18,6 @@ type Options struct {
 	IDBlocks int  // blocks of an id of the trace: 32 for 16 tokens each
 	Random   bool // route at random; else to the least queue and cost
 	Holes    bool // lose blocks within prompts, see [disturber]
-	// FrontFirst makes workers publish removals from the first block to the last, as SGLang
-	// removes the pages of a node. Each block is an op then.
-	FrontFirst bool
 }
 
 // warmShare of the requests are served before the tested look-ups; the rest are writes beside
@@ -30,8 +28,8 @@ const warmShare = 0.7
 const testRequests = 1500
 
 // Generate serves a trace by simulated workers, each an LRU that evicts the tail of a prompt
-// first, and returns their events. Without Holes and FrontFirst it equals the output of the
-// generator of the peers' harness, byte for byte, up to 256 workers.
+// first, and returns their events. Without Holes it equals the output of the generator of
+// the peers' harness, byte for byte, up to 256 workers.
 func Generate(trace []Request, o Options) (*Workload, error) {
 	switch {
 	case len(trace) == 0:
@@ -79,12 +77,18 @@ func (w *Workload) addRequests(trace []Request) {
 	}
 }
 
+// use is the request and the position of a block's first use.
+type use struct{ req, pos uint32 }
+
+// held is the blocks of one worker, by their id.
+type held = *lru.Cache[uint32, use]
+
 // generator serves a trace.
 type generator struct {
 	*Workload
 	o         Options
 	blockIDs  []uint32   // of all blocks of all requests: dense, equal for equal engine hashes
-	caches    []*cache   // by worker
+	caches    []held     // by worker
 	holders   [][]uint16 // by block id, in no order
 	overlap   []int      // by worker; scratch
 	queue     []float64  // by worker: blocks to compute
@@ -107,7 +111,7 @@ func newGenerator(w *Workload, o Options) *generator {
 	g.holders = make([][]uint16, len(seen))
 	g.overlap, g.queue = make([]int, o.Workers), make([]float64, o.Workers)
 	for range o.Workers {
-		g.caches = append(g.caches, newCache())
+		g.caches = append(g.caches, lru.New[uint32, use]())
 	}
 	if o.Holes {
 		g.disturber = newDisturber(o.Workers)
@@ -190,11 +194,11 @@ func (g *generator) serveOne(req uint32, worker int) {
 	c, blocks, n := g.caches[worker], g.blocks(req), g.prompt[req]
 	missing := 0
 	for i, b := range slices.Backward(blocks) {
-		if !c.has(b) {
+		if !c.Has(b) {
 			missing++
 			continue
 		}
-		c.touch(b, req, uint32(i)) // so that it is not evicted for the others
+		c.Touch(b, use{req, uint32(i)}) // so that it is not evicted for the others
 	}
 	g.evict(worker, missing)
 	g.storeMissing(worker, req, 0, n)
@@ -219,7 +223,7 @@ func (g *generator) ranges(worker int, req, start, end uint32, held bool, f func
 	blocks := g.blocks(req)
 	for from := start; from < end; {
 		to := from
-		for to < end && g.caches[worker].has(blocks[to]) == held {
+		for to < end && g.caches[worker].Has(blocks[to]) == held {
 			to++
 		}
 		if to > from {
@@ -233,41 +237,28 @@ func (g *generator) ranges(worker int, req, start, end uint32, held bool, f func
 func (g *generator) evict(worker, n int) {
 	c := g.caches[worker]
 	var gone []Op
-	for _, e := range c.oldest(c.len() + n - g.o.Blocks) {
-		g.release(worker, e.block)
-		if o := len(gone) - 1; o >= 0 && gone[o].Req == e.req && gone[o].Start == e.pos+1 {
+	for _, e := range c.Oldest(c.Len() + n - g.o.Blocks) {
+		g.release(worker, e.Key)
+		if o := len(gone) - 1; o >= 0 && gone[o].Req == e.Value.req && gone[o].Start == e.Value.pos+1 {
 			gone[o].Start--
 			continue
 		}
-		gone = append(gone, Op{Remove, uint16(worker), e.req, e.pos, e.pos + 1})
+		gone = append(gone, Op{Remove, uint16(worker), e.Value.req, e.Value.pos, e.Value.pos + 1})
 	}
-	for _, o := range gone {
-		g.publishRemoval(o)
-	}
-}
-
-// publishRemoval appends a removal, one block at a time with FrontFirst.
-func (g *generator) publishRemoval(o Op) {
-	if !g.o.FrontFirst {
-		g.Ops = append(g.Ops, o)
-		return
-	}
-	for i := o.Start; i < o.End; i++ {
-		g.Ops = append(g.Ops, Op{Remove, o.Worker, o.Req, i, i + 1})
-	}
+	g.Ops = append(g.Ops, gone...)
 }
 
 // hold makes a block the most recently used of a worker.
 func (g *generator) hold(worker int, block, req, pos uint32) {
-	if !g.caches[worker].has(block) {
+	if !g.caches[worker].Has(block) {
 		g.holders[block] = append(g.holders[block], uint16(worker))
 	}
-	g.caches[worker].touch(block, req, pos)
+	g.caches[worker].Touch(block, use{req, pos})
 }
 
 // release takes a block from a worker that holds it.
 func (g *generator) release(worker int, block uint32) {
-	g.caches[worker].drop(block)
+	g.caches[worker].Drop(block)
 	h := g.holders[block]
 	for i := range h {
 		if h[i] == uint16(worker) {
@@ -282,7 +273,7 @@ func (g *generator) release(worker int, block uint32) {
 func (g *generator) test(req int) {
 	g.Warm = len(g.Ops)
 	for _, c := range g.caches {
-		g.Pairs += c.len()
+		g.Pairs += c.Len()
 	}
 	for _, h := range g.holders {
 		if len(h) > 0 {

@@ -113,7 +113,6 @@ func TestGenerateTellsTheTruth(t *testing.T) {
 		{"conversation", index.Conversation(300), index.Options{Workers: 8, Blocks: 4000, IDBlocks: 16}, "qsr"},
 		{"shared", index.Shared(400), index.Options{Workers: 300, Blocks: 9000, IDBlocks: 16, Random: true}, "qs"},
 		{"holes", index.Shared(500), index.Options{Workers: 3, Blocks: 2000, IDBlocks: 16, Random: true, Holes: true}, "qsrc"},
-		{"front first", index.Shared(500), index.Options{Workers: 3, Blocks: 2000, IDBlocks: 16, Random: true, FrontFirst: true}, "qsr"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -145,9 +144,6 @@ func TestGenerateTellsTheTruth(t *testing.T) {
 				}
 			}
 			h.replay(t, w, w.Ops[w.Warm:])
-			if got := frontFirst(w.Ops); got != tt.o.FrontFirst {
-				t.Errorf("removals from the front: %t", got)
-			}
 			for i, letter := range "qsrc" {
 				n := 0
 				for _, o := range w.Ops {
@@ -161,21 +157,6 @@ func TestGenerateTellsTheTruth(t *testing.T) {
 			}
 		})
 	}
-}
-
-// frontFirst reports whether most removals follow the one before.
-func frontFirst(ops []index.Op) bool {
-	onward, all := 0, 1
-	for i, o := range ops[1:] {
-		last := ops[i]
-		if o.Kind == index.Remove && last.Kind == index.Remove {
-			all++
-			if o.Req == last.Req && o.Start == last.End {
-				onward++
-			}
-		}
-	}
-	return onward > all/2
 }
 
 // TestHolesAreThere expects blocks that a worker holds without the block before.

@@ -13,7 +13,7 @@ import (
 	"github.com/warmpath/warmpath/bench/trace"
 )
 
-// Objective is what users are promised: 95 of 100 values are at most these. 0: nothing.
+// Objective is the promise to users: 95 of 100 values are at most these. 0: nothing.
 type Objective struct {
 	TTFT time.Duration `json:"ttft_p95"`           // default 2 s
 	ITL  time.Duration `json:"itl_p95"`            // default 50 ms

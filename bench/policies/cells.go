@@ -175,7 +175,7 @@ func (p *place) roomyLoad() (float64, error) {
 	return load, err
 }
 
-// prefillers is the number of workers whose caches count.
+// prefillers is the number of workers with caches that count.
 func (p *place) prefillers() int {
 	if p.cfg.Prefill > 0 {
 		return p.cfg.Prefill

@@ -5,8 +5,9 @@ All routers stand before the same mock workers, on a core of their own; workers 
 scenario with every router, in turn and then in the opposite turn, so that a noisy machine treats all alike. Raw results, the machine's
 state and the commands are kept; medians, and medians of the ratios within a round, are printed.
 
-  bench/proxy/peers.sh                                                   once
-  bench/proxy/compare.py --ours bin/warmpath --results bench/results/DATE-HOST-proxy
+  bench/proxy/compare.py --within 5                                      Warmpath and no router
+  bench/proxy/peers.sh                                                   once, for the others
+  bench/proxy/compare.py --results bench/results/DATE-HOST-proxy
 
 What is not installed is left out, and said. What a router cannot do is marked "-": nothing is sent another way.
 """
@@ -38,16 +39,16 @@ SCENARIOS = {
     "ids-300": (["--api", "ids", "--size", "300"], 64, 500),
     "text-300": (["--api", "text", "--size", "300"], 64, 500),
     "completions-300": (["--api", "completions", "--size", "300"], 64, 500),
-    "chat-8k": (["--api", "chat", "--size", "8k"], 64, 500),
-    "ids-8k": (["--api", "ids", "--size", "8k"], 64, 500),
-    "chat-64k": (["--api", "chat", "--size", "64k"], 32, 100),
-    "ids-64k": (["--api", "ids", "--size", "64k"], 32, 100),
-    "chat-turns": (["--api", "chat", "--size", "16k", "--turns", "8"], 64, 200),
-    "ids-turns": (["--api", "ids", "--size", "16k", "--turns", "8"], 64, 200),
+    "chat-8k": (["--api", "chat", "--size", "8192"], 64, 500),
+    "ids-8k": (["--api", "ids", "--size", "8192"], 64, 500),
+    "chat-64k": (["--api", "chat", "--size", "65536"], 32, 100),
+    "ids-64k": (["--api", "ids", "--size", "65536"], 32, 100),
+    "chat-turns": (["--api", "chat", "--size", "16384", "--turns", "8"], 64, 200),
+    "ids-turns": (["--api", "ids", "--size", "16384", "--turns", "8"], 64, 200),
     "chat-stream": (["--api", "chat", "--size", "300", "--stream", "--tokens", "64"], None, 50),
     "ids-stream": (["--api", "ids", "--size", "300", "--stream", "--tokens", "64"], None, 50),
-    "chat-8m": (["--api", "chat", "--size", "8m", "--warm", "200ms"], 4, 4),
-    "ids-8m": (["--api", "ids", "--size", "8m", "--warm", "200ms"], 4, 4),
+    "chat-8m": (["--api", "chat", "--size", "8388608", "--warm", "200ms"], 4, 4),
+    "ids-8m": (["--api", "ids", "--size", "8388608", "--warm", "200ms"], 4, 4),
 }
 GAP = "2ms"  # between two events of a stream
 USUAL = ["chat-300", "ids-300", "chat-8k", "ids-8k", "chat-64k", "ids-64k", "chat-turns", "ids-turns", "chat-stream", "ids-stream", "chat-8m", "ids-8m"]
@@ -287,7 +288,7 @@ def memory(machine, args, keep):
                 # A router that does not know /generate gets the same text as a completion.
                 for kind in ([api] if api == "ids" else ["text", "completions"]):
                     if ask(addr, kind) == 200:
-                        flags = ["--api", kind, "--size", "64k", "--connections", "32", "--warm", "0s", "--time", "9s"]
+                        flags = ["--api", kind, "--size", "65536", "--connections", "32", "--warm", "0s", "--time", "9s"]
                         machine.flush()
                         command, measured, failed = machine.load(addr, process, flags)
                         keep({**record, "api": kind, "command": pathless(command), "failed": failed, "measured": measured})
@@ -301,11 +302,11 @@ def memory(machine, args, keep):
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--ours", required=True, help="the warmpath binary")
+    p.add_argument("--ours", default="bin/warmpath", help="the warmpath binary (make build)")
     p.add_argument("--bench", default="bin/bench", help="the benchmark program: workers and load (make build-bench)")
     p.add_argument("--base", help="another warmpath binary, for the routers base and base-approx")
     p.add_argument("--peers", default=os.environ.get("WARMPATH_PEERS", os.path.join(CACHE, "peers")), help="where peers.sh installed them")
-    p.add_argument("--results", required=True, help="folder for env.txt, cmd.txt, raw.jsonl and table.txt; it must not exist")
+    p.add_argument("--results", help="folder for env.txt, cmd.txt, raw.jsonl and table.txt; it must not exist (default: nothing is kept)")
     p.add_argument("--router", nargs="+", choices=list(ROUTERS), help=f"default: {' '.join(COMMON)}, and base if given")
     p.add_argument("--scenario", nargs="*", choices=list(SCENARIOS), default=USUAL, help=f"default: {' '.join(USUAL)}")
     p.add_argument("--memory", action="store_true", help="also 9 s of unique 64 KiB prompts to each router, freshly started")

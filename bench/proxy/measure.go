@@ -14,7 +14,6 @@ var ErrFailed = errors.New("proxy: the measurement failed")
 
 // Measurement is a run with the router's usage.
 type Measurement struct {
-	Name string `json:"name,omitempty"`
 	load.Result
 	// Router is its processor time in the measured time, and its memory at the end; nil without a
 	// router.
@@ -73,7 +72,7 @@ func (m *Measurement) String() string {
 	if m.Target > 0 {
 		kind = fmt.Sprintf("%.0f/s", m.Target)
 	}
-	s := fmt.Sprintf("%s %s %s, %s: %.0f/s, latency p50 %s p99 %s", m.Name, m.API, bytesText(int64(m.Size)), kind, m.Rate,
+	s := fmt.Sprintf("%s %s, %s: %.0f/s, latency p50 %s p99 %s", m.API, bytesText(int64(m.Size)), kind, m.Rate,
 		micros(m.Latency.P50), micros(m.Latency.P99))
 	if m.Stream {
 		s += fmt.Sprintf(", first byte p50 %s p99 %s", micros(m.First.P50), micros(m.First.P99))
@@ -96,16 +95,4 @@ func bytesText(n int64) string {
 		v, unit = v/1024, unit+1
 	}
 	return fmt.Sprintf("%.3g %s", v, []string{"B", "KiB", "MiB", "GiB"}[unit])
-}
-
-// pause waits, or returns the error of ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -2,9 +2,7 @@
 // times, and measures as a client: the time to the first token, the time to the last, and the
 // part of each prompt that was found in a cache.
 //
-// A trace is a [Source] ([NewRecorded] of package trace's requests). [Run] replays it once;
-// [Compare] replays it once for each policy of a cluster that the caller starts, and [Table] sets
-// the results side by side.
+// [Run] replays a trace of package trace once, and [Table] sets results side by side.
 //
 // [RunUsers] is a closed loop: each of its users plays sessions one after the other, and a turn
 // is sent its pause after the answer that it follows.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -21,7 +20,6 @@ type Config struct {
 	API        API
 	Model      string     // empty: the server's only model
 	Vocabulary Vocabulary // zero: ids 100 to 32,099, which every large model has
-	Requests   int        // at most so many of the trace; 0: all
 	TimeScale  float64    // seconds of the trace a second; default 1
 
 	// Simulated says that the servers' own time runs TimeScale times as fast too. Measured
@@ -52,10 +50,9 @@ func (c Config) withDefaults() Config {
 var ErrConfig = errors.New("replay: bad configuration")
 
 func (c Config) check() error {
-	if !(c.TimeScale > 0) || c.PageSize < 1 || c.Requests < 0 || c.API > APIMessages {
+	if !(c.TimeScale > 0) || c.PageSize < 1 || c.API > APIMessages {
 		// !(> 0) is also NaN.
-		return fmt.Errorf("cannot replay with time scale %v, pages of %d tokens, %d requests: %w",
-			c.TimeScale, c.PageSize, c.Requests, ErrConfig)
+		return fmt.Errorf("cannot replay with time scale %v, pages of %d tokens: %w", c.TimeScale, c.PageSize, ErrConfig)
 	}
 	return nil
 }
@@ -80,11 +77,11 @@ type worker struct {
 	parser fastjson.Parser
 }
 
-// Run replays the source's requests to the server at base, or by chance to one of several, with
-// their URLs separated by commas, each at its time, and returns when all are answered. An error
-// is one of the configuration, of the source or of ctx; failed requests are counted in the
+// Run replays requests, in the order of their arrival, to the server at base, or by chance to one
+// of several, with their URLs separated by commas, each at its time, and returns when all are
+// answered. An error is one of the configuration or of ctx; failed requests are counted in the
 // result, which comes with an error of ctx too.
-func Run(ctx context.Context, base string, source Source, cfg Config) (*Result, error) {
+func Run(ctx context.Context, base string, requests []trace.Request, cfg Config) (*Result, error) {
 	r, err := newRun(base, cfg)
 	if err != nil {
 		return nil, err
@@ -92,7 +89,7 @@ func Run(ctx context.Context, base string, source Source, cfg Config) (*Result, 
 	defer r.close()
 	began := time.Now()
 	var flying sync.WaitGroup
-	err = r.dispatch(ctx, source, began, &flying)
+	err = r.dispatch(ctx, requests, began, &flying)
 	flying.Wait()
 	r.result.finish(time.Since(began))
 	return &r.result, err
@@ -141,17 +138,11 @@ func (r *run) client() *client {
 }
 
 // dispatch starts each request when its time has come.
-func (r *run) dispatch(ctx context.Context, source Source, began time.Time, flying *sync.WaitGroup) error {
+func (r *run) dispatch(ctx context.Context, requests []trace.Request, began time.Time, flying *sync.WaitGroup) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	for n := 0; r.cfg.Requests == 0 || n < r.cfg.Requests; n++ {
-		request, err := source.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
+	for i := range requests {
+		request := &requests[i]
 		due := began.Add(time.Duration(float64(request.At) / r.cfg.TimeScale))
 		timer.Reset(time.Until(due))
 		select {
@@ -160,7 +151,7 @@ func (r *run) dispatch(ctx context.Context, source Source, began time.Time, flyi
 			return context.Cause(ctx)
 		}
 		r.late(due)
-		flying.Go(func() { r.send(ctx, &request, "", true) })
+		flying.Go(func() { r.send(ctx, request, "", true) })
 	}
 	return nil
 }

@@ -133,8 +133,8 @@ func TestRunCountsWhatTheServerSaid(t *testing.T) {
 		t.Run(api.String(), func(t *testing.T) {
 			f := newFake(t, nil)
 			done := 0
-			got, err := replay.Run(t.Context(), f.URL, slice(t), replay.Config{
-				API: api, Requests: 40, TimeScale: 1000, Progress: func(n int) { done = n },
+			got, err := replay.Run(t.Context(), f.URL, made(t, 40), replay.Config{
+				API: api, TimeScale: 1000, Progress: func(n int) { done = n },
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -159,25 +159,20 @@ func TestRunCountsWhatTheServerSaid(t *testing.T) {
 	}
 }
 
-func slice(t *testing.T) replay.Source {
-	t.Helper()
-	return made(t, 1000)
-}
-
 // made is a trace of conversations.
-func made(t *testing.T, n int) replay.Source {
+func made(t *testing.T, n int) []trace.Request {
 	t.Helper()
 	some, err := policies.Synthetic("conversations", 1, n)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return replay.NewRecorded(policies.Blocks(some, 512))
+	return policies.Blocks(some, 512)
 }
 
 func TestRunCountsErrorsAndGoesOn(t *testing.T) {
 	for _, api := range []replay.API{replay.APIGenerate, replay.APIMessages} {
 		f := newFake(t, func(n int) string { return [...]string{"", "status", "event", "cut"}[n%4] })
-		got, err := replay.Run(t.Context(), f.URL, slice(t), replay.Config{API: api, Requests: 40, TimeScale: 1000})
+		got, err := replay.Run(t.Context(), f.URL, made(t, 40), replay.Config{API: api, TimeScale: 1000})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +184,7 @@ func TestRunCountsErrorsAndGoesOn(t *testing.T) {
 
 func TestRunWithoutServer(t *testing.T) {
 	// A port that no other process is given, as it might one that was just closed.
-	got, err := replay.Run(t.Context(), "http://127.0.0.1:1", slice(t), replay.Config{Requests: 3, TimeScale: 1e6})
+	got, err := replay.Run(t.Context(), "http://127.0.0.1:1", made(t, 3), replay.Config{TimeScale: 1e6})
 	if err != nil || got.Errors != 3 || !strings.Contains(got.FirstError, "cannot connect") {
 		t.Errorf("Run = %+v, %v, want 3 failed requests", got, err)
 	}
@@ -198,32 +193,18 @@ func TestRunWithoutServer(t *testing.T) {
 // A second request on a kept connection must survive that the server has closed it meanwhile.
 func TestRunSurvivesClosedConnections(t *testing.T) {
 	f := newFake(t, nil)
-	answered := make(chan struct{}, 2)
-	source := &stepped{Source: slice(t), before: func(n int) {
+	turn := replay.Turn{After: -1, Request: func() trace.Request { return trace.Request{Input: 1, Output: 1, Block: 512, IDs: []uint64{1}} }}
+	next := turn
+	next.After = 0 // it follows the answer, and what Progress does
+	users := []replay.User{{Sessions: [][]replay.Turn{{turn, next}}}}
+	got, err := replay.RunUsers(t.Context(), f.URL, users, replay.Window{For: time.Hour}, replay.Config{Progress: func(n int) {
 		if n == 1 {
-			<-answered
 			f.CloseClientConnections()
 		}
-	}}
-	got, err := replay.Run(t.Context(), f.URL, source, replay.Config{
-		Requests: 2, TimeScale: 1e6, Progress: func(int) { answered <- struct{}{} },
-	})
-	if err != nil || got.Errors != 0 {
-		t.Errorf("Run = %+v, %v, want no errors", got, err)
+	}})
+	if err != nil || got.Requests != 2 || got.Errors != 0 {
+		t.Errorf("RunUsers = %+v, %v, want 2 requests and no errors", got, err)
 	}
-}
-
-// stepped calls before each Next.
-type stepped struct {
-	replay.Source
-	before func(n int)
-	n      int
-}
-
-func (s *stepped) Next() (trace.Request, error) {
-	s.before(s.n)
-	s.n++
-	return s.Source.Next()
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {
@@ -239,7 +220,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		<-arrived
 		cancel()
 	}()
-	_, err := replay.Run(ctx, hang.URL, slice(t), replay.Config{TimeScale: 100})
+	_, err := replay.Run(ctx, hang.URL, made(t, 100), replay.Config{TimeScale: 100})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Run = %v, want context.Canceled", err)
 	}
@@ -260,63 +241,10 @@ func TestRunRefuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := replay.Run(t.Context(), tt.url, slice(t), tt.cfg); !errors.Is(err, tt.want) {
+			if _, err := replay.Run(t.Context(), tt.url, made(t, 100), tt.cfg); !errors.Is(err, tt.want) {
 				t.Errorf("Run = %v, want %v", err, tt.want)
 			}
 		})
-	}
-}
-
-// broken is a source that fails after its first request.
-type broken struct{ sent bool }
-
-var errBroken = errors.New("broken")
-
-func (b *broken) Next() (trace.Request, error) {
-	if b.sent {
-		return trace.Request{}, errBroken
-	}
-	b.sent = true
-	return trace.Request{Input: 1, Output: 1, Block: 512, IDs: []uint64{1}}, nil
-}
-
-func TestRunReturnsTheTracesError(t *testing.T) {
-	f := newFake(t, nil)
-	got, err := replay.Run(t.Context(), f.URL, &broken{}, replay.Config{})
-	if !errors.Is(err, errBroken) || got.Requests != 1 {
-		t.Errorf("Run = %+v, %v, want one request and the source's error", got, err)
-	}
-}
-
-type fakeCluster struct {
-	*fake
-	closed *int
-}
-
-func (c fakeCluster) URL() string { return c.fake.URL }
-func (c fakeCluster) Close() error {
-	*c.closed++
-	return nil
-}
-
-func TestCompareStartsAClusterForEachPolicy(t *testing.T) {
-	f := newFake(t, nil)
-	var started []string
-	closed := 0
-	start := func(_ context.Context, policy string) (replay.Cluster, error) {
-		if policy == "bad" {
-			return nil, errors.New("no such policy")
-		}
-		started = append(started, policy)
-		return fakeCluster{f, &closed}, nil
-	}
-	open := func() (replay.Source, error) { return made(t, 5), nil }
-	results, err := replay.Compare(t.Context(), []string{"kv", "random", "bad"}, start, open, replay.Config{TimeScale: 1000})
-	if err == nil || !strings.Contains(err.Error(), "bad") {
-		t.Errorf("Compare = %v, want an error that names the policy", err)
-	}
-	if len(results) != 2 || results[0].Policy != "kv" || results[1].Requests != 5 || closed != 2 || len(started) != 2 {
-		t.Errorf("%d results, %d closed, started %v", len(results), closed, started)
 	}
 }
 

@@ -156,7 +156,7 @@ func (a *answerer) stream(out *bufio.Writer, j *job, w answerFormat) {
 
 // faultError is the error of a request that a fault has hit.
 func (a *answerer) faultError() finishReason {
-	if s := int(a.faults.status.Load()); s >= fasthttp.StatusBadRequest && s < 600 {
+	if s := a.faults.state().status; s >= fasthttp.StatusBadRequest && s < 600 {
 		return finishReason{kind: "abort", status: s, message: fasthttp.StatusMessage(s)}
 	}
 	return finishReason{kind: "abort", status: fasthttp.StatusInternalServerError, message: "Internal server error"}

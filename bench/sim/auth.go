@@ -13,7 +13,7 @@ func (c Config) allows(ctx *fasthttp.RequestCtx) bool {
 	if ctx.IsOptions() {
 		return true
 	}
-	for _, free := range []string{"/health", "/ready", "/metrics"} {
+	for _, free := range []string{"/health", "/ready"} {
 		if strings.HasPrefix(path, free) {
 			return true
 		}

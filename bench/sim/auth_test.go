@@ -26,7 +26,6 @@ func TestKeys(t *testing.T) {
 		{"api", "", "GET", "/v1/loads", "", 401},
 		{"api", "", "GET", "/ready", "", 200},
 		{"api", "", "GET", "/health", "", 200},
-		{"api", "", "GET", "/metrics", "", 200},
 		{"api", "", "GET", "/nothing", "", 401},
 		{"api", "", "POST", "/flush_cache", "", 401},
 		{"api", "", "POST", "/flush_cache", api, 200},

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -54,7 +55,7 @@ func (k *rank) runPrefill(ctx context.Context, b []batchShare) {
 		return
 	}
 	k.count.prefilled += tokens
-	k.count.prefillBusy += k.clock.wall(time.Duration(float64(d) * k.faults.slowdown() / k.faults.busyBehind()))
+	k.count.prefillBusy += k.clock.wall(time.Duration(float64(d) * k.faults.slowdown() / cmp.Or(k.faults.state().busy, 1)))
 	now := time.Now()
 	for _, p := range b {
 		k.prefilled(p, now)
@@ -111,9 +112,6 @@ func (k *rank) runDecode(ctx context.Context) {
 // step generates r's next token.
 func (k *rank) step(r *request, now time.Time) {
 	k.count.generated++
-	if len(r.out) == 0 {
-		r.firstAt = k.clock.now
-	}
 	if r.generate(now) {
 		k.release(r)
 		return

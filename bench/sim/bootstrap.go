@@ -73,7 +73,7 @@ func (s *bootstrapServer) serve(ctx *fasthttp.RequestCtx) {
 		ctx.SetConnectionClose()
 		return
 	}
-	if s.faults.bootstrapDown.Load() {
+	if s.faults.state().bootstrapDown {
 		resetConn(ctx.Conn())
 		return
 	}
@@ -98,7 +98,7 @@ func (s *bootstrapServer) routeOf(ctx *fasthttp.RequestCtx) {
 		}
 	}
 	switch {
-	case !s.ready.Load() || s.faults.bootstrapBusy.Load():
+	case !s.ready.Load() || s.faults.state().bootstrapBusy:
 		ctx.Error("Prefill server not fully registered yet (0 workers registered).", fasthttp.StatusServiceUnavailable)
 	case n == [4]int{-1, -1, -1, -1}:
 		_, port, _ := net.SplitHostPort(s.cfg.Listen)

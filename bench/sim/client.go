@@ -16,7 +16,7 @@ const (
 	minDisconnectCheck = 20 * time.Millisecond
 )
 
-// jobClient is who waits for a job: its handler, and the client behind it.
+// jobClient waits for a job: its handler, and the client behind it.
 type jobClient struct {
 	wake chan struct{} // shared by the job's sequences
 	conn net.Conn      // nil: a client that cannot leave

@@ -30,13 +30,10 @@ func (p *simClock) due() time.Time {
 	return p.start.Add(time.Duration(float64(p.now) / p.scale))
 }
 
-// wallNow is the simulated time by the wall clock. Any goroutine may call it.
-func (p *simClock) wallNow() time.Duration {
-	return time.Duration(float64(time.Since(p.start)) * p.scale)
-}
-
 // catchUp advances simulated time to the wall clock: an idle rank is never late.
-func (p *simClock) catchUp() { p.now = max(p.now, p.wallNow()) }
+func (p *simClock) catchUp() {
+	p.now = max(p.now, time.Duration(float64(time.Since(p.start))*p.scale))
+}
 
 // pause waits for the rank's simulated time. It calls before only if it sleeps, and returns
 // false when ctx ended.

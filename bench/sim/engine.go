@@ -18,7 +18,7 @@ type engine struct {
 // newEngine binds all addresses of a worker. Its configuration then holds the addresses that were
 // picked, so that the next process can bind the same ones.
 func newEngine(c Config, f *Faults, used *usedRooms) (*engine, error) {
-	c.silent = f.silent.Load
+	c.silent = func() bool { return f.state().silent }
 	p := &process{cfg: &c, faults: f}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	ln, err := listen(c.Listen)

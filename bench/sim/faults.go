@@ -1,9 +1,9 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,48 +13,46 @@ import (
 // Faults makes a worker fail on demand. Its methods may be called from any goroutine while the
 // worker runs. Faults outlive a restart, except a hang, which ends with its process.
 type Faults struct {
-	drops        atomic.Int64             // Event batches still to be dropped.
-	lost         atomic.Bool              // Dropped batches cannot be replayed either.
-	requests     [faultKinds]atomic.Int64 // Requests still to fail, by kind.
-	status       atomic.Int64             // Status of failed requests, 0 for 500.
-	oneIn        atomic.Int64             // Only one of this many requests fails; 0 for all.
-	requestCount atomic.Int64             // Requests counted for oneIn.
-	factor       atomic.Uint64            // Float64 bits of the slowdown, 0 for none.
-	stalls       atomic.Int64             // Transfers that never end.
-	link         atomic.Uint64            // Float64 bits of the slowdown of transfers, 0 for none.
-	reportFaults
-
+	timers     faultTimers
+	orders     chan order   // To Worker.Run.
 	wrongModel atomic.Int64 // See [Worker.WrongModelRequests].
 
-	silent        atomic.Bool // Replays are not answered.
-	bootstrapDown atomic.Bool // The bootstrap server resets connections.
-	bootstrapBusy atomic.Bool // GET /route returns 503.
-
-	timers faultTimers
-
 	mu      sync.Mutex
-	hanging chan struct{} // Open while the worker hangs, nil otherwise.
-	orders  chan order    // To Worker.Run.
+	now     faultState    // guarded by mu
+	counted int           // Requests counted for faultState.every; guarded by mu.
+	hanging chan struct{} // Open while the worker hangs, nil otherwise; guarded by mu.
 }
 
-// reportFaults are faults of load reports.
-type reportFaults struct {
-	// Float64 bits: factor by which the prefill time counter lags, 0 for none.
-	busy         atomic.Uint64
-	pool         atomic.Uint64 // Float64 bits: reported pool over the real one, 0 for 1.
-	cachedAsUsed atomic.Bool   // Reports count cached pages as used.
+// faultState has the faults of one moment. A factor of 0 is 1.
+type faultState struct {
+	drops    int             // Event batches still to be dropped.
+	lost     bool            // Dropped batches cannot be replayed either.
+	requests [faultKinds]int // Requests still to fail, by kind.
+	status   int             // Status of failed requests, 0 for 500.
+	every    int             // Only one of this many requests fails; 0 for all.
+	stalls   int             // Transfers that never end.
+	factor   float64         // Slowdown of all work.
+	link     float64         // Slowdown of transfers.
+	busy     float64         // By which the reported time of prefills lags.
+	pool     float64         // Reported pool over the real one.
+
+	cachedAsUsed  bool // Load reports count cached pages as used.
+	silent        bool // Replays are not answered.
+	bootstrapDown bool // The bootstrap server resets connections.
+	bootstrapBusy bool // GET /route returns 503.
 }
 
-func (f *reportFaults) busyBehind() float64 { return factorOf(&f.busy) }
+// state returns the faults of now.
+func (f *Faults) state() faultState {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}
 
-// poolFactor is the reported pool over the real one.
-func (f *reportFaults) poolFactor() float64 { return factorOf(&f.pool) }
-
-// none ends the faults.
-func (f *reportFaults) none() {
-	f.busy.Store(0)
-	f.pool.Store(0)
-	f.cachedAsUsed.Store(false)
+func (f *Faults) set(change func(s *faultState)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(&f.now)
 }
 
 // requestFault is the failure of one request.
@@ -93,18 +91,6 @@ const (
 )
 
 func newFaults() *Faults { return &Faults{orders: make(chan order, 16)} }
-
-// DropEvents drops the next n event batches. They can be replayed unless lost is set.
-func (f *Faults) DropEvents(n int, lost bool) {
-	f.lost.Store(lost)
-	f.drops.Store(int64(n))
-}
-
-// Fail answers the next n generation requests with status 500.
-func (f *Faults) Fail(n int) { f.requests[failStatus].Store(int64(n)) }
-
-// Slow multiplies all service times by factor; 1 ends it.
-func (f *Faults) Slow(factor float64) { f.factor.Store(math.Float64bits(factor)) }
 
 // Hang stops the worker: it accepts connections and answers none, at any endpoint, and sends no
 // token and no event until [Faults.Unhang].
@@ -170,61 +156,52 @@ func (f *Faults) hangs() bool {
 
 // eventFate decides on one event batch.
 func (f *Faults) eventFate() eventFate {
-	if !take(&f.drops) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case !take(&f.now.drops):
 		return eventSent
-	}
-	if f.lost.Load() {
+	case f.now.lost:
 		return eventLost
 	}
 	return eventUnsent
 }
 
-// Pending returns the number of requests and transfers still to fail.
-func (f *Faults) Pending() (n int) {
-	for i := range f.requests {
-		n += int(f.requests[i].Load())
-	}
-	return n + int(f.stalls.Load())
-}
-
 // nextRequestFault returns the failure of the next request.
 func (f *Faults) nextRequestFault() requestFault {
-	if n := f.oneIn.Load(); n > 1 && f.Pending() > 0 && f.requestCount.Add(1)%n != 0 {
-		return noFault
-	}
-	for i := range f.requests {
-		if take(&f.requests[i]) {
-			return requestFault(i)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.now.requests {
+		if f.now.requests[i] == 0 {
+			continue
 		}
+		if f.counted++; f.now.every > 1 && f.counted%f.now.every != 0 {
+			return noFault
+		}
+		f.now.requests[i]--
+		return requestFault(i)
 	}
 	return noFault
 }
 
 // stallsTransfer reports whether the next transfer never ends.
-func (f *Faults) stallsTransfer() bool { return take(&f.stalls) }
+func (f *Faults) stallsTransfer() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return take(&f.now.stalls)
+}
 
 // take decrements n and reports whether it was positive.
-func take(n *atomic.Int64) bool {
-	for {
-		v := n.Load()
-		if v <= 0 {
-			return false
-		}
-		if n.CompareAndSwap(v, v-1) {
-			return true
-		}
+func take(n *int) bool {
+	if *n == 0 {
+		return false
 	}
+	*n--
+	return true
 }
 
-func (f *Faults) slowdown() float64         { return factorOf(&f.factor) }
-func (f *Faults) transferSlowdown() float64 { return factorOf(&f.link) }
-
-func factorOf(bits *atomic.Uint64) float64 {
-	if b := bits.Load(); b != 0 {
-		return math.Float64frombits(b)
-	}
-	return 1
-}
+func (f *Faults) slowdown() float64         { return cmp.Or(f.state().factor, 1) }
+func (f *Faults) transferSlowdown() float64 { return cmp.Or(f.state().link, 1) }
 
 // Fault is a fault in the form of POST /sim/fault.
 type Fault struct {
@@ -247,21 +224,19 @@ type FaultKind struct {
 func FaultKinds() []FaultKind {
 	failing := func(kind requestFault) func(*Faults, *Fault, time.Duration) {
 		return func(f *Faults, x *Fault, _ time.Duration) {
-			f.status.Store(int64(x.Status))
-			f.oneIn.Store(int64(x.Every))
-			f.requests[kind].Store(int64(x.Count))
+			f.set(func(s *faultState) { s.status, s.every, s.requests[kind] = x.Status, x.Every, x.Count })
 		}
 	}
-	lasting := func(flag func(f *Faults) *atomic.Bool) func(*Faults, *Fault, time.Duration) {
+	lasting := func(flag func(s *faultState) *bool) func(*Faults, *Fault, time.Duration) {
 		return func(f *Faults, x *Fault, d time.Duration) {
-			flag(f).Store(true)
-			f.timers.start(x.Kind, d, func() { flag(f).Store(false) })
+			f.set(func(s *faultState) { *flag(s) = true })
+			f.timers.start(x.Kind, d, func() { f.set(func(s *faultState) { *flag(s) = false }) })
 		}
 	}
-	scaled := func(bits func(f *Faults) *atomic.Uint64) func(*Faults, *Fault, time.Duration) {
+	scaled := func(factor func(s *faultState) *float64) func(*Faults, *Fault, time.Duration) {
 		return func(f *Faults, x *Fault, d time.Duration) {
-			bits(f).Store(math.Float64bits(x.Factor))
-			f.timers.start(x.Kind, d, func() { bits(f).Store(0) })
+			f.set(func(s *faultState) { *factor(s) = x.Factor })
+			f.timers.start(x.Kind, d, func() { f.set(func(s *faultState) { *factor(s) = 0 }) })
 		}
 	}
 	return []FaultKind{
@@ -276,7 +251,7 @@ func FaultKinds() []FaultKind {
 			f.timers.start(x.Kind, d, f.Unhang)
 		}},
 		{"unhang", "ends a hang", func(f *Faults, _ *Fault, _ time.Duration) { f.Unhang() }},
-		{"slow", "all work takes factor times as long, for seconds", scaled(func(f *Faults) *atomic.Uint64 { return &f.factor })},
+		{"slow", "all work takes factor times as long, for seconds", scaled(func(s *faultState) *float64 { return &s.factor })},
 		{"error", "the next count requests get status", failing(failStatus)},
 		{"error-5xx", "the same", failing(failStatus)},
 		{"empty", "the next count requests get 200 and no body", failing(failEmpty)},
@@ -286,16 +261,23 @@ func FaultKinds() []FaultKind {
 		{"stall", "the next count requests get no answer until they are aborted", failing(failStall)},
 		{"error-event", "the next count streams have an error event", failing(failEvent)},
 		{"error-event-late", "the next count streams have an error event after the first token", failing(failEventLate)},
-		{"drop-events", "the next count event batches are not sent; lost: nor can they be replayed", func(f *Faults, x *Fault, _ time.Duration) { f.DropEvents(x.Count, x.Lost) }},
-		{"replay-silent", "replays get no answer, for seconds", lasting(func(f *Faults) *atomic.Bool { return &f.silent })},
-		{"bootstrap-down", "a prefill worker's bootstrap server is gone, for seconds", lasting(func(f *Faults) *atomic.Bool { return &f.bootstrapDown })},
-		{"bootstrap-503", "a prefill worker's bootstrap server is busy, for seconds", lasting(func(f *Faults) *atomic.Bool { return &f.bootstrapBusy })},
-		{"stall-transfer", "the next count transfers of a prefill worker never end", func(f *Faults, x *Fault, _ time.Duration) { f.stalls.Store(int64(x.Count)) }},
-		{"slow-transfer", "transfers of a prefill worker take factor times as long, for seconds", scaled(func(f *Faults) *atomic.Uint64 { return &f.link })},
-		{"cached-as-used", "load reports count cached pages as used, for seconds", lasting(func(f *Faults) *atomic.Bool { return &f.cachedAsUsed })},
-		{"busy-runs-behind", "load reports add a factor-th of each prefill's time, for seconds", scaled(func(f *Faults) *atomic.Uint64 { return &f.busy })},
-		{"wrong-pool", "load reports multiply the pool's size by factor, for seconds", scaled(func(f *Faults) *atomic.Uint64 { return &f.pool })},
-		{"none", "ends all that can be ended", func(f *Faults, _ *Fault, _ time.Duration) { f.none() }},
+		{"drop-events", "the next count event batches are not sent; lost: nor can they be replayed", func(f *Faults, x *Fault, _ time.Duration) {
+			f.set(func(s *faultState) { s.drops, s.lost = x.Count, x.Lost })
+		}},
+		{"replay-silent", "replays get no answer, for seconds", lasting(func(s *faultState) *bool { return &s.silent })},
+		{"bootstrap-down", "a prefill worker's bootstrap server is gone, for seconds", lasting(func(s *faultState) *bool { return &s.bootstrapDown })},
+		{"bootstrap-503", "a prefill worker's bootstrap server is busy, for seconds", lasting(func(s *faultState) *bool { return &s.bootstrapBusy })},
+		{"stall-transfer", "the next count transfers of a prefill worker never end", func(f *Faults, x *Fault, _ time.Duration) {
+			f.set(func(s *faultState) { s.stalls = x.Count })
+		}},
+		{"slow-transfer", "transfers of a prefill worker take factor times as long, for seconds", scaled(func(s *faultState) *float64 { return &s.link })},
+		{"cached-as-used", "load reports count cached pages as used, for seconds", lasting(func(s *faultState) *bool { return &s.cachedAsUsed })},
+		{"busy-runs-behind", "load reports add a factor-th of each prefill's time, for seconds", scaled(func(s *faultState) *float64 { return &s.busy })},
+		{"wrong-pool", "load reports multiply the pool's size by factor, for seconds", scaled(func(s *faultState) *float64 { return &s.pool })},
+		{"none", "ends all that can be ended, but not requests that stall already", func(f *Faults, _ *Fault, _ time.Duration) {
+			f.set(func(s *faultState) { *s = faultState{} })
+			f.Unhang()
+		}},
 	}
 }
 
@@ -314,22 +296,4 @@ func (f *Faults) Apply(x Fault) error {
 		names = append(names, k.Name)
 	}
 	return fmt.Errorf("cannot apply fault %q: %w: known are %s", x.Kind, ErrFault, strings.Join(names, ", "))
-}
-
-// none ends every fault. Stalled requests remain until they are aborted.
-func (f *Faults) none() {
-	f.DropEvents(0, false)
-	for i := range f.requests {
-		f.requests[i].Store(0)
-	}
-	f.status.Store(0)
-	f.oneIn.Store(0)
-	f.stalls.Store(0)
-	f.silent.Store(false)
-	f.Slow(1)
-	f.link.Store(0)
-	f.reportFaults.none()
-	f.bootstrapDown.Store(false)
-	f.bootstrapBusy.Store(false)
-	f.Unhang()
 }

@@ -21,7 +21,9 @@ func TestJournal(t *testing.T) {
 	generate("shared words, #17 and #18", "")
 	generate("#19x", `,"stream":true`)
 	generate("no number: #, # 20", "")
-	w.Faults().Fail(1)
+	if err := w.Faults().Apply(Fault{Kind: "error"}); err != nil {
+		t.Fatal(err)
+	}
 	generate("#21", "")
 	got := strings.Fields(journal.String())
 	if want := []string{"+17", "-17", "+19", "-19", "+21"}; !slices.Equal(got, want) {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -24,25 +25,15 @@ type counters struct {
 	prefilled    int           // Prompt tokens computed.
 	prefillBusy  time.Duration // Time spent on them.
 	generated    int
-	prompts      int // prompt tokens of finished requests
-	cached       int // Of these, found in the cache.
-	answers      int // generated tokens of finished requests
 	requests     int // finished
-	aborted      int
-	firstTokens  time.Duration // simulated, from queue to first token, of all requests
-	matchedLast  int           // cached and new tokens of the last prefill batch
+	aborted      int // of them
+	matchedLast  int // cached and new tokens of the last prefill batch
 	computedLast int
 }
 
 // finish counts a request that has ended.
 func (c *counters) finish(r *request) {
 	c.requests++
-	c.prompts += len(r.prompt)
-	c.cached += r.cached
-	c.answers += len(r.out)
-	if r.firstAt > 0 {
-		c.firstTokens += r.firstAt - r.queued
-	}
 	if r.reason.kind == "abort" {
 		c.aborted++
 	}
@@ -52,10 +43,7 @@ func (c *counters) finish(r *request) {
 type snapshot struct {
 	load     kvevent.Load
 	count    counters
-	active   int           // tokens of running requests
-	free     int           // free pages
 	tree     int           // pages in the prefix cache
-	evicted  int           // tokens
 	rate     float64       // generated tokens a second, over the last window
 	hitRate  float64       // of the last prefill batch
 	lag      time.Duration // largest delay behind the schedule
@@ -116,7 +104,7 @@ func (o *loadReport) observe(idle bool) {
 	o.mu.Lock()
 	s := &o.last
 	s.load, s.count = l, k.count
-	s.active, s.free, s.tree, s.evicted = int(l.Tokens), k.pool.free(), k.pool.cache.pages, k.pool.cache.evicted*k.cfg.PageSize
+	s.tree = k.pool.cache.pages
 	s.mode, s.legs, s.stalled = k.cfg.disaggregation(), o.legStates(), len(k.stalled)
 	s.queued = len(k.waiting) + s.legs[legReceived]
 	s.held = k.pool.held()
@@ -148,7 +136,7 @@ func (o *loadReport) send(now time.Time, l kvevent.Load, idle bool) {
 
 // load returns the rank's load now.
 func (o *loadReport) load() kvevent.Load {
-	k := o.rank
+	k, f := o.rank, o.rank.faults.state()
 	l := kvevent.Load{
 		Running:           int64(len(k.running)),
 		Waiting:           int64(len(k.waiting)),
@@ -158,14 +146,14 @@ func (o *loadReport) load() kvevent.Load {
 		PrefillUncached:   int64(k.count.prefilled),
 		PrefillBusyMicros: k.count.prefillBusy.Microseconds(),
 	}
-	l.MaxTotal = int64(float64(l.MaxTotal) * k.faults.poolFactor())
+	l.MaxTotal = int64(float64(l.MaxTotal) * cmp.Or(f.pool, 1))
 	if r := k.chunked; r != nil {
 		l.Running++
 		l.WaitingUncached += int64(len(r.prompt) - r.computed)
 	}
 	// Locked and private pages are in use; the rest of the tree can be evicted.
 	l.Tokens = int64((k.pool.cache.locked + k.pool.private) * k.cfg.PageSize)
-	if k.faults.cachedAsUsed.Load() {
+	if f.cachedAsUsed {
 		l.Tokens = int64((k.cfg.CachePages - k.pool.free()) * k.cfg.PageSize)
 	}
 	l.TotalTokens = l.Tokens
@@ -233,19 +221,14 @@ func (w *Worker) Work() (sum Work) {
 	return sum
 }
 
-// FirstTokens returns the number of answered requests, and the sum of their simulated times from
-// the scheduler's queue to the first token: delays of this machine, of routers and of clients
-// have no part in it.
-func (w *Worker) FirstTokens() (requests int, sum time.Duration) {
-	l := w.now.Load()
-	if l == nil {
-		return 0, 0
+// Ended returns the number of sequences that have ended at the worker; 0 while it is away.
+func (w *Worker) Ended() (n int) {
+	if l := w.now.Load(); l != nil {
+		for _, k := range l.ranks {
+			n += k.report.snapshot().count.requests
+		}
 	}
-	for _, k := range l.ranks {
-		s := k.report.snapshot()
-		requests, sum = requests+s.count.requests, sum+s.count.firstTokens
-	}
-	return requests, sum
+	return n
 }
 
 // Batches returns the number of event batches that each rank has published, one more than the

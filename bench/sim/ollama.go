@@ -96,7 +96,7 @@ func (ollamaFormat) end(dst []byte, _ *job, _ []progress) []byte { return dst }
 // failed appends nothing: SGLang raises behind the header, and the stream lacks its end.
 func (ollamaFormat) failed(dst []byte, _ *job, _ finishReason) []byte { return dst }
 
-// refuse writes an error as SGLang does: what the engine says is lost.
+// refuse writes an error as SGLang does: the engine's words are lost.
 func (ollamaFormat) refuse(ctx *fasthttp.RequestCtx, p *problem) {
 	if p.validation {
 		p.openAI(ctx)

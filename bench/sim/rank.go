@@ -122,9 +122,7 @@ func (k *rank) notify() {
 
 // submit queues r.
 func (k *rank) submit(r *request) {
-	r.queued = k.clock.wallNow()
 	k.do(func() {
-		r.arrived = k.clock.now
 		r.expected = k.pool.cache.peek(r.domain, r.prompt[:r.findable()])
 		switch {
 		case r.stalled:

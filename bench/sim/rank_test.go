@@ -254,7 +254,7 @@ func TestDroppedEvents(t *testing.T) {
 	inBubble(t, cfg, func(b bubble) {
 		t, k, events := b.t, b.k, b.events
 		for i, lost := range []bool{false, true} {
-			k.faults.DropEvents(1, lost)
+			k.faults.set(func(s *faultState) { s.drops, s.lost = 1, lost })
 			r := newTestRequest(sequence(uint32(i*100), 8), 1)
 			k.submit(r)
 			finishAll(r)
@@ -292,7 +292,7 @@ func TestHangAndSlow(t *testing.T) {
 		if got := time.Since(start); got < 10900*time.Millisecond || got > 11100*time.Millisecond {
 			t.Errorf("with a hang of 10s in between took %v, want 11s", got)
 		}
-		k.faults.Slow(100)
+		k.faults.set(func(s *faultState) { s.factor = 100 })
 		start = time.Now()
 		r = newTestRequest(sequence(50, 9), 1)
 		k.submit(r)

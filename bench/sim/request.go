@@ -26,7 +26,6 @@ type request struct {
 	requestPages
 	changed  bool // Listed in rank.changed.
 	expected int  // Prompt tokens that were cached on arrival.
-	simulatedTimes
 
 	wake chan struct{} // Capacity 1: the progress has changed.
 
@@ -34,13 +33,6 @@ type request struct {
 
 	mu sync.Mutex
 	progress
-}
-
-// simulatedTimes are those of a request at its rank.
-type simulatedTimes struct {
-	queued  time.Duration // by its handler
-	arrived time.Duration // seen by the scheduler
-	firstAt time.Duration // of its first token; 0: there is none
 }
 
 // requestPages are the pages of a request in its rank's KV pool.

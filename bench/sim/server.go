@@ -150,8 +150,6 @@ func (s *httpServer) routeGet(path string) fasthttp.RequestHandler {
 		return s.info.modelInfo
 	case "/v1/loads":
 		return s.info.loads
-	case "/metrics":
-		return s.info.metrics
 	}
 	if strings.HasPrefix(path, "/v1/responses/") {
 		return s.turns.retrieve

@@ -37,7 +37,7 @@ func TestAccessLogIsATrace(t *testing.T) {
 			prompt, hit := 0, 0
 			for _, r := range requests {
 				settle(t, cl)
-				one, err := replay.Run(t.Context(), "http://"+cl.router.Addr(), replay.NewRecorded([]trace.Request{r}), replay.Config{API: replay.APIGenerate})
+				one, err := replay.Run(t.Context(), "http://"+cl.router.Addr(), []trace.Request{r}, replay.Config{API: replay.APIGenerate})
 				require.NoError(t, err)
 				require.Zero(t, one.Errors, one.FirstError)
 				prompt, hit = prompt+one.PromptTokens, hit+one.HitTokens

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -164,14 +163,7 @@ func (o *nixlOptions) run(cmd *cobra.Command) error {
 	if err := b.all(); err != nil {
 		return err
 	}
-	if err := writeNIXL(cmd.OutOrStdout(), r); err != nil || o.jsonFile == "" {
-		return err
-	}
-	data, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(o.jsonFile, append(data, '\n'), 0o600)
+	return errors.Join(writeNIXL(cmd.OutOrStdout(), r), writeJSON(o.jsonFile, r))
 }
 
 func loadAverage() string {

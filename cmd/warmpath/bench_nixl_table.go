@@ -10,8 +10,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/sidecar/link"
 )
 
-// writeNIXL prints nixlbench's columns, each way's share of process_vm_readv's speed, and the
-// targets with their results.
+// writeNIXL prints nixlbench's columns, and each way's share of process_vm_readv's speed.
 func writeNIXL(w io.Writer, r *nixlResult) error {
 	fmt.Fprintf(w, "library  %s\npath     %s\n", r.Library, pathText[r.Path])
 	if !r.Loopback {
@@ -27,50 +26,7 @@ func writeNIXL(w io.Writer, r *nixlResult) error {
 			100*row.Share, row.Rate/1e9, row.Median/1e9, row.Best/1e9, micros(row.Latency.Mean), micros(row.Latency.P99), micros(row.Prepare.Mean), micros(row.Prepare.P99),
 			micros(row.Post.Mean), micros(row.Post.P99), micros(row.Transfer.Mean), micros(row.Transfer.P99))
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	return r.writeTargets(w)
-}
-
-// nixlTargets are the least shares of process_vm_readv's speed at the largest size. They hold where
-// NIXL moves bytes by CMA, which is the same system call.
-var nixlTargets = []struct {
-	way   string
-	share float64
-}{{"NIXL read", 0.8}, {"NIXL write", 0.8}, {"NIXL read, pages neighbours", 0.6}}
-
-// writeTargets prints whether each target is met by the median of the rounds. Best compares the
-// fastest rounds.
-func (r *nixlResult) writeTargets(w io.Writer) error {
-	_, err := fmt.Fprintln(w)
-	size := 0
-	for i := range r.Rows {
-		size = max(size, r.Rows[i].Size)
-	}
-	for _, target := range nixlTargets {
-		mine := r.find(target.way, size)
-		if mine == nil || r.Path != link.CMA {
-			continue
-		}
-		verdict := "met"
-		if mine.Share < target.share {
-			verdict = "MISSED"
-		}
-		_, err = fmt.Fprintf(w, "%s, %s: %.0f %% of %s (best of each %.0f %%); target %.0f %%: %s\n", mine.Way, bytesText(size), 100*mine.Share, plainWay,
-			100*mine.Best/r.find(plainWay, size).Best, 100*target.share, verdict)
-	}
-	return err
-}
-
-// find returns the row of a way at a size; nil where there is none.
-func (r *nixlResult) find(way string, size int) *nixlRow {
-	for i := range r.Rows {
-		if r.Rows[i].Way == way && r.Rows[i].Size == size {
-			return &r.Rows[i]
-		}
-	}
-	return nil
+	return t.Flush()
 }
 
 // pathText names a path for people.

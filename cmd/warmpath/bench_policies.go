@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -156,7 +155,7 @@ func (o *policiesOptions) run(cmd *cobra.Command) error {
 			return fmt.Errorf("cannot make the recommendation: %w", err)
 		}
 	}
-	return errors.Join(report.Table(cmd.OutOrStdout()), o.keep(report))
+	return errors.Join(report.Table(cmd.OutOrStdout()), writeJSON(o.jsonFile, report))
 }
 
 // open reads or generates the trace.
@@ -189,19 +188,4 @@ func (o *policiesOptions) open() (requests []policies.Request, name string, err 
 		name += fmt.Sprintf(" (%s lines left out: not answered, or tokens unknown)", trace.Grouped(recorded.Left))
 	}
 	return policies.Recorded(recorded.Requests), name, err
-}
-
-// keep writes the result file.
-func (o *policiesOptions) keep(report *policies.Report) error {
-	if o.jsonFile == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(report, "", "  ")
-	if err != nil {
-		return fmt.Errorf("cannot encode the results: %w", err)
-	}
-	if err := os.WriteFile(o.jsonFile, append(text, '\n'), 0o644); err != nil {
-		return fmt.Errorf("cannot keep the results: %w", err)
-	}
-	return nil
 }

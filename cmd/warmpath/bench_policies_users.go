@@ -37,9 +37,9 @@ func (o *policiesOptions) userFlags(c *cobra.Command) {
 // closed reports whether users are simulated.
 func (o *policiesOptions) closed() bool { return o.find || o.users.N != 0 }
 
-// readSessions reads the file of sessions.
-func (o *policiesOptions) readSessions() ([]trace.Session, error) {
-	f, err := os.Open(o.sessions)
+// readSessions reads a file of sessions.
+func readSessions(file string) ([]trace.Session, error) {
+	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the sessions: %w", err)
 	}
@@ -49,7 +49,7 @@ func (o *policiesOptions) readSessions() ([]trace.Session, error) {
 
 // openSessions plays the sessions in an open loop.
 func (o *policiesOptions) openSessions() (requests []policies.Request, name string, err error) {
-	sessions, err := o.readSessions()
+	sessions, err := readSessions(o.sessions)
 	if err != nil {
 		return nil, "", err
 	}
@@ -73,7 +73,7 @@ func (o *policiesOptions) simulate(ctx context.Context, name string, requests []
 	case o.cfg.Rate != 1:
 		return nil, errors.New("cannot change the rate of users: their answers make it; give other --users")
 	}
-	sessions, err := o.readSessions()
+	sessions, err := readSessions(o.sessions)
 	if err != nil {
 		return nil, err
 	}

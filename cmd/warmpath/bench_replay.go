@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +21,8 @@ import (
 // replayOptions are the flags of warmpath bench replay.
 type replayOptions struct {
 	trace       string
+	workload    string // of package policies, where no file is given
+	requests    int
 	seed        uint64
 	url         string
 	policies    []string
@@ -47,14 +48,16 @@ latency as a client sees them. By default it starts simulated SGLang workers and
 for each policy, with empty caches. With --url it replays to a cluster that runs already.
 
 A trace is a file in Mooncake's format (JSON lines of timestamp, input_length,
-output_length and hash_ids), or a log of warmpath serve --access-log. Without --trace it is
-a synthetic one: conversations of several turns over shared system prompts.
+output_length and hash_ids), or a log of warmpath serve --access-log, or a made one of
+warmpath bench policies. With --sessions and --users it is a closed loop: users play recorded
+agent sessions, one after the other, and a turn comes its think time after the answer before
+it. Prompts are made up.
 
-With --sessions and --users it is a closed loop: users play recorded agent sessions, one
-after the other, and a turn comes its think time after the answer before it. Prompts are
-made up. The same users are simulated, and the forecast stands beside the measurement.
-With --url the forecast is made where --workers says how many workers are there.`,
+The same traffic is simulated as by warmpath bench policies, and the forecast stands beside the
+measurement: where they differ, the simulation, the router or a busy machine is to blame. With
+--url the forecast is made where --workers says how many workers are there.`,
 		Example: `  warmpath bench replay --requests 500
+  warmpath bench replay --workload tenants --cache-tokens 40000 --time-scale 4 --policy kv
   warmpath bench replay --trace conversation_trace.jsonl --requests 2000 --workers 8 --time-scale 20
   warmpath bench replay --url http://127.0.0.1:8000 --time-scale 1 --api completions
   warmpath bench replay --sessions sessions.jsonl --users 40 --for 10m --time-scale 4 --policy kv
@@ -63,8 +66,9 @@ With --url the forecast is made where --workers says how many workers are there.
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	f := c.Flags()
-	f.StringVar(&o.trace, "trace", "", "trace file in Mooncake's format (default: a synthetic trace)")
-	f.Uint64Var(&o.seed, "seed", 1, "seed of the synthetic trace")
+	f.StringVar(&o.trace, "trace", "", "trace file in Mooncake's format (default: a made trace)")
+	f.StringVar(&o.workload, "workload", "conversations", "made trace, one of those of warmpath bench policies")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of the made trace")
 	f.StringVar(&o.url, "url", "", "replay to this OpenAI or SGLang URL instead of to simulated workers")
 	f.StringSliceVar(&o.policies, "policy", []string{"kv", "round-robin"}, "`list` of policies to compare, each on a fresh cluster")
 	f.IntVar(&o.workers, "workers", 8, "simulated workers")
@@ -74,7 +78,7 @@ With --url the forecast is made where --workers says how many workers are there.
 	f.IntVar(&o.cfg.PageSize, "page-size", 16, "tokens per cache page; with --url the servers' own, to read X-Warmpath-Overlap")
 	f.StringVar(&o.api, "api", "completions", "generate, completions, chat or messages; the last cannot demand an answer's length of an engine")
 	f.StringVar(&o.cfg.Model, "model", "", "model to name in each request (default: none, or the simulated one)")
-	f.IntVar(&o.cfg.Requests, "requests", 2000, "most requests to replay; 0 is the whole trace")
+	f.IntVar(&o.requests, "requests", 2000, "most requests to replay; 0 is the whole trace")
 	f.Float64Var(&o.prefillRate, "prefill-rate", 16_000, "prompt tokens that a simulated worker computes a second")
 	f.Float64Var(&o.cfg.TimeScale, "time-scale", 20, "seconds of the trace a second; simulated workers run as fast (with --url the default is 1)")
 	f.Uint32Var(&o.cfg.Vocabulary.First, "first-token", 100, "smallest token id in prompts")
@@ -85,13 +89,18 @@ With --url the forecast is made where --workers says how many workers are there.
 	return c
 }
 
+// benchTraffic is a trace to replay, or users.
+type benchTraffic struct {
+	title    string // of a policy's progress
+	requests int    // for the progress; 0: as many as there are time for
+	play     func(ctx context.Context, url string, cfg replay.Config) (*replay.Result, error)
+	simulate func(ctx context.Context, cfg policies.Config, policy string) (*policies.Report, error)
+}
+
 func (o *replayOptions) run(cmd *cobra.Command) error {
 	var err error
 	if o.cfg.API, err = replay.ParseAPI(o.api); err != nil {
 		return err
-	}
-	if o.sessions == "" && o.trace == "" && o.cfg.Requests == 0 {
-		return errors.New("cannot replay all of the synthetic trace, which has no end: give --requests")
 	}
 	o.notes = cmd.ErrOrStderr()
 	start := o.simulated
@@ -100,7 +109,9 @@ func (o *replayOptions) run(cmd *cobra.Command) error {
 		if !cmd.Flags().Changed("time-scale") && !o.cfg.Simulated {
 			o.cfg.TimeScale = 1 // Real workers do not run faster when they are asked to.
 		}
-		start = func(context.Context, string) (replay.Cluster, error) { return remote(o.url), nil }
+		start = func(context.Context, string) (*benchCluster, error) {
+			return &benchCluster{o.url, func() error { return nil }}, nil
+		}
 	} else {
 		o.cfg.Simulated = true
 		if o.routers < 1 {
@@ -110,20 +121,46 @@ func (o *replayOptions) run(cmd *cobra.Command) error {
 			return fmt.Errorf("cannot start %d workers of %d cached tokens", o.workers, o.cacheTokens)
 		}
 	}
+	open := o.openTrace
 	if o.closed() {
-		return o.playUsers(cmd, start)
+		open = o.openUsers
+	}
+	t, err := open()
+	if err != nil {
+		return err
 	}
 	var results []*replay.Result
 	for _, policy := range o.policies {
-		cfg := o.cfg
-		cfg.Progress = replay.NewProgress(cmd.ErrOrStderr(), cfg.Requests, policy)
-		some, err := replay.Compare(cmd.Context(), []string{policy}, start, o.open, cfg)
-		results = append(results, some...)
+		r, err := o.measure(cmd.Context(), &t, policy, start)
+		if r != nil {
+			results = append(results, r)
+		}
 		if err != nil {
-			return errors.Join(err, replay.Table(cmd.OutOrStdout(), results))
+			return errors.Join(fmt.Errorf("cannot replay with policy %s: %w", policy, err), replay.Table(cmd.OutOrStdout(), results))
 		}
 	}
-	return o.report(cmd.OutOrStdout(), results)
+	err = o.report(cmd.OutOrStdout(), results)
+	if o.url == "" || cmd.Flags().Changed("workers") {
+		err = errors.Join(err, o.compareForecast(cmd.Context(), cmd.OutOrStdout(), &t, results))
+	}
+	return err
+}
+
+// measure plays the traffic against a cluster with a policy.
+func (o *replayOptions) measure(
+	ctx context.Context, t *benchTraffic, policy string, start func(context.Context, string) (*benchCluster, error),
+) (r *replay.Result, err error) {
+	cluster, err := start(ctx, policy)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, cluster.close()) }()
+	cfg := o.cfg
+	cfg.Progress = replay.NewProgress(o.notes, t.requests, policy+t.title)
+	if r, err = t.play(ctx, cluster.url, cfg); r != nil {
+		r.Policy = policy
+	}
+	return r, err
 }
 
 func (o *replayOptions) report(w io.Writer, results []*replay.Result) error {
@@ -137,14 +174,8 @@ func (o *replayOptions) report(w io.Writer, results []*replay.Result) error {
 			fmt.Fprintf(w, "%s: %d errors; the first: %s\n", r.Policy, r.Errors, r.FirstError)
 		}
 	}
-	if o.jsonFile != "" {
-		text, err := json.MarshalIndent(results, "", "  ")
-		if err != nil {
-			return fmt.Errorf("cannot encode the results: %w", err)
-		}
-		if err := os.WriteFile(o.jsonFile, append(text, '\n'), 0o644); err != nil {
-			return fmt.Errorf("cannot keep the results: %w", err)
-		}
+	if err := writeJSON(o.jsonFile, results); err != nil {
+		return err
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d requests failed", failed)
@@ -152,47 +183,62 @@ func (o *replayOptions) report(w io.Writer, results []*replay.Result) error {
 	return nil
 }
 
-// open opens the trace from its beginning, once for each policy.
-func (o *replayOptions) open() (replay.Source, error) {
+// openTrace reads the trace, or makes one.
+func (o *replayOptions) openTrace() (benchTraffic, error) {
+	requests, err := o.read()
+	if err != nil {
+		return benchTraffic{}, err
+	}
+	for i := range requests {
+		requests[i].Answer = 0 // of no later prompt: workers make up others than the trace has
+	}
+	return benchTraffic{
+		requests: len(requests),
+		play: func(ctx context.Context, url string, cfg replay.Config) (*replay.Result, error) {
+			return replay.Run(ctx, url, requests, cfg)
+		},
+		simulate: func(ctx context.Context, cfg policies.Config, policy string) (*policies.Report, error) {
+			return policies.Simulate(ctx, "", policies.Recorded(requests), cfg, []string{policy}, nil)
+		},
+	}, nil
+}
+
+func (o *replayOptions) read() ([]trace.Request, error) {
 	if o.trace == "" {
-		made, err := policies.Synthetic("conversations", o.seed, o.cfg.Requests)
-		return replay.NewRecorded(policies.Blocks(made, o.cfg.PageSize)), err
+		if o.requests == 0 {
+			return nil, errors.New("cannot replay all of a made trace, which has no end: give --requests")
+		}
+		made, err := policies.Synthetic(o.workload, o.seed, o.requests)
+		return policies.Blocks(made, o.cfg.PageSize), err
 	}
 	f, err := os.Open(o.trace)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the trace: %w", err)
 	}
 	defer f.Close()
-	t, err := trace.Read(f, o.cfg.Requests)
-	return replay.NewRecorded(t.Requests), err
+	t, err := trace.Read(f, o.requests)
+	return t.Requests, err
 }
 
-// remote is a cluster outside this process.
-type remote string
-
-func (r remote) URL() string { return string(r) }
-func (remote) Close() error  { return nil }
-
-// benchCluster is a cluster in this process.
+// benchCluster is a cluster to replay to, in this process or elsewhere.
 type benchCluster struct {
 	url   string
-	stop  context.CancelFunc
-	done  chan error
-	atEnd func() // may be nil
+	close func() error
 }
 
-func (b *benchCluster) URL() string { return b.url }
-
-func (b *benchCluster) Close() error {
-	if b.atEnd != nil {
-		b.atEnd()
-	}
-	b.stop()
-	return <-b.done
+// runBench runs a cluster in this process until it is closed.
+func runBench(ctx context.Context, url string, run func(context.Context) error) *benchCluster {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
+	return &benchCluster{url, func() error {
+		stop()
+		return <-done
+	}}
 }
 
 // simulated starts simulated workers and a router, and waits until the router knows all of them.
-func (o *replayOptions) simulated(ctx context.Context, policy string) (replay.Cluster, error) {
+func (o *replayOptions) simulated(ctx context.Context, policy string) (*benchCluster, error) {
 	worker := sim.Config{
 		Model: o.cfg.Model, PageSize: o.cfg.PageSize, CachePages: o.cacheTokens / o.cfg.PageSize,
 		TimeScale: o.cfg.TimeScale, Log: quietLogger(),
@@ -214,11 +260,9 @@ func (o *replayOptions) simulated(ctx context.Context, policy string) (replay.Cl
 	if err != nil {
 		return nil, err
 	}
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	b := &benchCluster{url: "http://" + cl.router.Addr(), stop: stop, done: make(chan error, 1)}
-	go func() { b.done <- cl.run(running) }()
+	b := runBench(ctx, "http://"+cl.router.Addr(), cl.run)
 	if err := cl.waitReady(ctx); err != nil {
-		return nil, errors.Join(err, b.Close())
+		return nil, errors.Join(err, b.close())
 	}
 	return b, nil
 }

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/warmpath/warmpath/bench/replay"
 	"github.com/warmpath/warmpath/bench/sim"
 	shared "github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/router"
@@ -19,7 +17,7 @@ import (
 // routers are several routers in this process, with the same simulated workers and a NATS of their
 // own.
 type routers struct {
-	sims []*sim.Worker
+	simulation
 	nats []*shared.Cluster // one for each router; the first has the server inside
 	all  []*router.Router
 }
@@ -27,13 +25,8 @@ type routers struct {
 // newRouters binds all listeners and starts NATS only.
 func newRouters(ctx context.Context, n, workers int, worker sim.Config, cfg router.Config) (*routers, error) {
 	r := &routers{}
-	for range workers {
-		w, err := sim.New(worker)
-		if err != nil {
-			return r, fmt.Errorf("cannot simulate worker %d: %w", len(r.sims), err)
-		}
-		r.sims = append(r.sims, w)
-		cfg.Sources.Workers = append(cfg.Sources.Workers, w.URL())
+	if err := r.add(workers, worker, "", &cfg.Sources.Workers); err != nil {
+		return r, err
 	}
 	var where []string
 	for range n {
@@ -59,27 +52,20 @@ func (r *routers) abandon() {
 	for _, router := range r.all {
 		router.Close()
 	}
-	for _, w := range r.sims {
-		w.Close()
-	}
+	r.simulation.abandon()
 	r.close()
 }
 
 // run serves until ctx ends.
 func (r *routers) run(ctx context.Context) error {
 	defer r.close()
-	workers, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	var sims, all errgroup.Group
-	for _, w := range r.sims {
-		sims.Go(func() error { return w.Run(workers) })
-	}
-	for _, router := range r.all {
-		all.Go(func() error { return router.Run(ctx) })
-	}
-	err := all.Wait()
-	stop()
-	return errors.Join(err, sims.Wait())
+	return r.runWorkers(ctx, func(ctx context.Context) error {
+		var all errgroup.Group
+		for _, router := range r.all {
+			all.Go(func() error { return router.Run(ctx) })
+		}
+		return all.Wait()
+	})
 }
 
 // close leaves the cluster; the router with the NATS server leaves last.
@@ -102,13 +88,7 @@ func (r *routers) urls() string {
 func (r *routers) ready() bool {
 	for _, router := range r.all {
 		st := router.Status()
-		ready := 0
-		for i := range st.Workers {
-			if st.Workers[i].State == "ready" {
-				ready++
-			}
-		}
-		if ready < len(r.sims) || (st.Replicas != nil && len(st.Replicas.Peers) < len(r.all)-1) {
+		if readyWorkers(router) < len(r.sims) || (st.Replicas != nil && len(st.Replicas.Peers) < len(r.all)-1) {
 			return false
 		}
 	}
@@ -126,24 +106,20 @@ func (r *routers) tell(w io.Writer) {
 
 // severalRouters starts simulated workers and routers for them, and waits until all know each
 // other.
-func (o *replayOptions) severalRouters(ctx context.Context, worker sim.Config, router router.Config) (replay.Cluster, error) {
+func (o *replayOptions) severalRouters(ctx context.Context, worker sim.Config, router router.Config) (*benchCluster, error) {
 	r, err := newRouters(ctx, o.routers, o.workers, worker, router)
 	if err != nil {
 		r.abandon()
 		return nil, err
 	}
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	b := &benchCluster{url: r.urls(), stop: stop, done: make(chan error, 1)}
-	go func() { b.done <- r.run(running) }()
-	b.atEnd = func() { r.tell(o.notes) }
-	ctx, cancel := context.WithTimeout(ctx, clusterStart)
-	defer cancel()
-	for tick := time.Tick(10 * time.Millisecond); !r.ready(); {
-		select {
-		case <-tick:
-		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("cannot start %d routers: %w", o.routers, ctx.Err()), b.Close())
-		}
+	b := runBench(ctx, r.urls(), r.run)
+	end := b.close
+	b.close = func() error {
+		r.tell(o.notes)
+		return end()
+	}
+	if err := awaitStart(ctx, r.ready); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot start %d routers: %w", o.routers, err), b.close())
 	}
 	return b, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"text/tabwriter"
 	"time"
 
@@ -20,7 +19,6 @@ import (
 type replayUsers struct {
 	sessions string
 	users    policies.Users
-	forecast bool // one can be made
 }
 
 func (o *replayOptions) userFlags(c *cobra.Command) {
@@ -33,59 +31,37 @@ func (o *replayOptions) userFlags(c *cobra.Command) {
 	f.IntVar(&o.users.MaxPrompt, "max-prompt", 200_000, "turns with more prompt tokens are left out")
 	f.BoolVar(&o.users.Share, "share-system", false, "sessions with equal model, tools and system prompt begin with the same blocks")
 	f.StringVar(&o.cfg.Session, "session-field", "", "with --users: where a request names its session, a header such as X-Session-ID or a path of the body\nsuch as metadata.user_id; default: nowhere")
-	c.MarkFlagsMutuallyExclusive("sessions", "trace")
+	c.MarkFlagsMutuallyExclusive("sessions", "trace", "workload")
 }
 
 // closed reports whether users are played.
 func (o *replayOptions) closed() bool { return o.users.N != 0 || o.sessions != "" }
 
-// playUsers measures users against each policy, and simulates the same users.
-func (o *replayOptions) playUsers(cmd *cobra.Command, start replay.Start) error {
+// openUsers reads the sessions that users play.
+func (o *replayOptions) openUsers() (t benchTraffic, err error) {
 	switch {
 	case o.sessions == "":
-		return errors.New("cannot play users without sessions: give --sessions")
+		return t, errors.New("cannot play users without sessions: give --sessions")
 	case o.users.N < 1:
-		return errors.New("cannot play sessions without users: give --users")
+		return t, errors.New("cannot play sessions without users: give --users")
 	}
-	f, err := os.Open(o.sessions)
+	sessions, err := readSessions(o.sessions)
 	if err != nil {
-		return fmt.Errorf("cannot open the sessions: %w", err)
+		return t, err
 	}
-	defer f.Close()
-	sessions, err := trace.ReadSessions(f, 0)
-	if err != nil {
-		return err
-	}
-	o.forecast = o.url == "" || cmd.Flags().Changed("workers")
-	var results []*replay.Result
-	for _, policy := range o.policies {
-		r, err := o.measureUsers(cmd.Context(), cmd.ErrOrStderr(), sessions, policy, start)
-		if r != nil {
-			results = append(results, r)
-		}
-		if err != nil {
-			return errors.Join(err, replay.Table(cmd.OutOrStdout(), results))
-		}
-	}
-	err = o.report(cmd.OutOrStdout(), results)
-	if o.forecast {
-		err = errors.Join(err, o.compareForecast(cmd.Context(), cmd.OutOrStdout(), sessions, results))
-	}
-	return err
-}
-
-// measureUsers plays the users against a cluster with a policy.
-func (o *replayOptions) measureUsers(ctx context.Context, progress io.Writer, sessions []trace.Session, policy string, start replay.Start) (*replay.Result, error) {
 	users, err := o.layUsers(sessions)
 	if err != nil {
-		return nil, err
+		return t, err
 	}
-	cfg := o.cfg
-	cfg.Requests = 0
-	cfg.Progress = replay.NewProgress(progress, 0, fmt.Sprintf("%s, %d users", policy, o.users.N))
-	return replay.Against(ctx, policy, start, func(url string) (*replay.Result, error) {
-		return replay.RunUsers(ctx, url, users, replay.Window{Warmup: o.users.Warmup, For: o.users.For}, cfg)
-	})
+	return benchTraffic{
+		title: fmt.Sprintf(", %d users", o.users.N),
+		play: func(ctx context.Context, url string, cfg replay.Config) (*replay.Result, error) {
+			return replay.RunUsers(ctx, url, users, replay.Window{Warmup: o.users.Warmup, For: o.users.For}, cfg)
+		},
+		simulate: func(ctx context.Context, cfg policies.Config, policy string) (*policies.Report, error) {
+			return policies.SimulateUsers(ctx, "", sessions, o.users, cfg, []string{policy}, nil)
+		},
+	}, nil
 }
 
 // layUsers lays out the sessions of users as the simulation does, and names their blocks by the
@@ -126,8 +102,8 @@ func (o *replayOptions) simulatedConfig() policies.Config {
 	return cfg
 }
 
-// compareForecast writes the simulation of the same users beside their measurement.
-func (o *replayOptions) compareForecast(ctx context.Context, w io.Writer, sessions []trace.Session, results []*replay.Result) error {
+// compareForecast writes the simulation of the same traffic beside its measurement.
+func (o *replayOptions) compareForecast(ctx context.Context, w io.Writer, traffic *benchTraffic, results []*replay.Result) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\npolicy\trequests\tforecast\tTTFT mean\tforecast\tratio\tTTFT p95\tforecast\tITL p95\tforecast\thits\tforecast\tdifference\t")
 	for _, r := range results {
@@ -135,7 +111,7 @@ func (o *replayOptions) compareForecast(ctx context.Context, w io.Writer, sessio
 		if o.url != "" {
 			policy = "kv"
 		}
-		report, err := policies.SimulateUsers(ctx, "", sessions, o.users, o.simulatedConfig(), []string{policy}, nil)
+		report, err := traffic.simulate(ctx, o.simulatedConfig(), policy)
 		if err != nil {
 			return fmt.Errorf("cannot make the forecast: %w", err)
 		}

@@ -72,21 +72,20 @@ func (c *simulation) add(n int, worker sim.Config, mode string, urls *[]string) 
 	return nil
 }
 
-// run serves until ctx ends. The workers outlive the router, which drains
-// requests at them.
-func (c *simulation) run(ctx context.Context) error {
+// run serves until ctx ends.
+func (c *simulation) run(ctx context.Context) error { return c.runWorkers(ctx, c.router.Run) }
+
+// runWorkers runs the workers as long as route, which drains requests at them when ctx ends.
+func (c *simulation) runWorkers(ctx context.Context, route func(context.Context) error) error {
 	workers, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var g errgroup.Group
 	for _, w := range c.sims {
 		g.Go(func() error { return w.Run(workers) })
 	}
-	err := c.router.Run(ctx)
+	err := route(ctx)
 	stop()
-	if werr := g.Wait(); err == nil {
-		err = werr
-	}
-	return err
+	return errors.Join(err, g.Wait())
 }
 
 // clusterStart bounds how long simulated workers may take until the router has found them; it takes
@@ -95,26 +94,41 @@ const clusterStart = 30 * time.Second
 
 // waitReady returns when the router reports every worker as ready.
 func (c *simulation) waitReady(ctx context.Context) error {
+	ready := 0
+	err := awaitStart(ctx, func() bool {
+		ready = readyWorkers(c.router)
+		return ready >= len(c.sims)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot start the cluster: %d of %d workers are ready: %w", ready, len(c.sims), err)
+	}
+	return nil
+}
+
+// readyWorkers counts the workers that a router may use.
+func readyWorkers(r *router.Router) (n int) {
+	for _, w := range r.Status().Workers {
+		if w.State == "ready" {
+			n++
+		}
+	}
+	return n
+}
+
+// awaitStart returns when all is ready.
+func awaitStart(ctx context.Context, ready func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, clusterStart)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for {
-		ready := 0
-		for _, w := range c.router.Status().Workers {
-			if w.State == "ready" {
-				ready++
-			}
-		}
-		if ready >= len(c.sims) {
-			return nil
-		}
+	for !ready() {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("cannot start the cluster: %d of %d workers are ready: %w", ready, len(c.sims), ctx.Err())
+			return ctx.Err()
 		}
 	}
+	return nil
 }
 
 // quietLogger shows warnings and errors only: commands that

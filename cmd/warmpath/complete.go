@@ -20,7 +20,7 @@ import (
 func valuesOf(command, flag string) []string {
 	switch flag {
 	case "policy":
-		if command == "policies" || command == "replay" || command == "forecast" {
+		if command == "policies" || command == "replay" {
 			return policies.Names()
 		}
 		return policy.Names()

@@ -134,7 +134,7 @@ func parseConfig(data []byte) (all []setting, err error) {
 	return all, nil
 }
 
-// setFromFile sets what neither flags nor the environment did, and checks all of it.
+// setFromFile sets all that neither flags nor the environment did, and checks all of it.
 func setFromFile(f *pflag.FlagSet, from origins, settings []setting, path string) error {
 	var errs []error
 	for _, s := range settings {
@@ -219,7 +219,7 @@ func splitList(flag, text string) (entries []string) {
 	return entries
 }
 
-// setFromEnv sets what flags did not. Variables without a flag are nobody's fault: Kubernetes makes
+// setFromEnv sets the rest. Variables without a flag are nobody's fault: Kubernetes makes
 // some for a service that is named warmpath.
 func setFromEnv(f *pflag.FlagSet, from origins, environ []string) error {
 	var errs []error

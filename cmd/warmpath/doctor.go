@@ -33,7 +33,7 @@ type finding struct {
 	Name   string `json:"name"`
 	State  string `json:"state"`
 	Detail string `json:"detail"`
-	Advice string `json:"advice,omitempty"` // what to do about it
+	Advice string `json:"advice,omitempty"` // against it
 }
 
 func newDoctorCommand() *cobra.Command {

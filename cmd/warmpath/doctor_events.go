@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -58,20 +57,13 @@ func examineBatches(ctx context.Context, name string, endpoints []string) []find
 // examineRouter asks a router which of its ranks need attention.
 func examineRouter(url, key string) []finding {
 	name := "router " + url
-	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
-	defer fasthttp.ReleaseRequest(req)
-	defer fasthttp.ReleaseResponse(resp)
-	req.SetRequestURI(strings.TrimRight(url, "/") + "/status")
-	if key != "" {
-		req.Header.Set(fasthttp.HeaderAuthorization, "Bearer "+key)
-	}
 	var status admin.Status
-	err := fasthttp.DoTimeout(req, resp, explainTimeout)
-	if err == nil && resp.StatusCode() != fasthttp.StatusOK {
-		err = fmt.Errorf("status %d", resp.StatusCode())
+	code, answer, err := askHTTP(url, "/status", key, nil, explainTimeout)
+	if err == nil && code != fasthttp.StatusOK {
+		err = fmt.Errorf("status %d", code)
 	}
 	if err == nil {
-		err = json.Unmarshal(resp.Body(), &status)
+		err = json.Unmarshal(answer, &status)
 	}
 	if err != nil {
 		return []finding{{name, stateUnfit, err.Error(), "give the URL of its operator API, and --operator-key"}}

@@ -13,7 +13,7 @@ import (
 	"github.com/warmpath/warmpath/zmq"
 )
 
-// examineMachine looks at what does not depend on any worker.
+// examineMachine looks at all that does not depend on any worker.
 func examineMachine(version, nixlLibrary string) []finding {
 	found := []finding{
 		{"warmpath", stateOK, fmt.Sprintf("%s, %s, %s/%s", version, runtime.Version(), runtime.GOOS, runtime.GOARCH), ""},
@@ -66,7 +66,7 @@ func examineGPUs(cfg nvml.Config) []finding {
 	return found
 }
 
-// examineGPU shows a GPU and what is wrong with it.
+// examineGPU shows a GPU and its problems.
 func examineGPU(gpu *nvml.GPU, judged *health.Result) finding {
 	found := finding{fmt.Sprintf("GPU %d", gpu.Index), stateOK, describeGPU(gpu), ""}
 	if judged.State == health.Healthy {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,9 +16,6 @@ import (
 	"github.com/warmpath/warmpath/zmq/kvevent"
 )
 
-// errEventsMalformed makes `events --hex` exit with 1 after it has read all lines.
-var errEventsMalformed = errors.New("malformed payloads")
-
 // eventsOptions are the command's flags.
 type eventsOptions struct {
 	replay        string
@@ -27,7 +23,6 @@ type eventsOptions struct {
 	topic         string
 	from          uint64
 	count         int
-	hex           bool
 }
 
 func newEventsCommand() *cobra.Command {
@@ -44,26 +39,16 @@ unknown_events. Messages of SGLang's load socket are printed as load.
 
 With --replay, messages that the worker still keeps come first, from sequence --from on, then live ones without
 duplicates; gaps in the live stream are filled the same way. What cannot be had is reported on standard error, as are a
-restart of the worker and malformed messages. Without --replay, only messages from now on are seen.
-
-With --hex, payloads are read from standard input, one in hexadecimal a line. The exit status is then 1 if a line was
-malformed.`,
+restart of the worker and malformed messages. Without --replay, only messages from now on are seen.`,
 		Example: `  warmpath events tcp://127.0.0.1:5557
   warmpath events tcp://127.0.0.1:5557 --replay tcp://127.0.0.1:5558
   warmpath events tcp://127.0.0.1:5557 --replay tcp://127.0.0.1:5558 --from 1200 --count 10
-  warmpath events tcp://127.0.0.1:5557 --topic kv-events | jq -c '.events[] | {type, medium}'
-  jq -r .payload_hex captured.jsonl | warmpath events --hex`,
+  warmpath events tcp://127.0.0.1:5557 --topic kv-events | jq -c '.events[] | {type, medium}'`,
 		Args: func(_ *cobra.Command, args []string) error { return o.check(args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cmd.SilenceUsage = true // From here on an error is not one of usage.
 			p := &eventsPrinter{out: bufio.NewWriter(cmd.OutOrStdout()), warn: cmd.ErrOrStderr(), left: o.count}
-			var err error
-			if o.hex {
-				err = p.hexLines(cmd.Context(), cmd.InOrStdin())
-			} else {
-				err = p.stream(cmd.Context(), eventsEndpoint(args[0]), &o)
-			}
-			return errors.Join(err, p.out.Flush())
+			return errors.Join(p.stream(cmd.Context(), eventsEndpoint(args[0]), &o), p.out.Flush())
 		},
 	}
 	f := cmd.Flags()
@@ -72,17 +57,12 @@ malformed.`,
 	f.StringVar(&o.topic, "topic", "", "only topics that begin with this `prefix`")
 	f.Uint64Var(&o.from, "from", 0, "first `sequence` to replay")
 	f.IntVar(&o.count, "count", 0, "stop after this `number` of lines (0: never)")
-	f.BoolVar(&o.hex, "hex", false, "decode payloads from standard input instead, one in hexadecimal a line")
 	return cmd
 }
 
 // check refuses contradictory flags.
 func (o *eventsOptions) check(args []string) error {
 	switch {
-	case o.hex && (len(args) > 0 || o.replay != ""):
-		return errors.New("--hex reads standard input: it takes no endpoint")
-	case o.hex:
-		return nil
 	case len(args) != 1:
 		return errors.New("one endpoint is needed, such as tcp://127.0.0.1:5557")
 	case o.from > 0 && o.replay == "":
@@ -253,30 +233,17 @@ func (p *eventsPrinter) print(m zmq.Message) error {
 	if err != nil {
 		return err
 	}
-	head := strconv.AppendUint([]byte(`"seq":`), m.Seq, 10)
-	head = append(append(head, `,"topic":`...), topic...)
-	if err := p.payload(head, m.Payload); err != nil {
-		if errors.Is(err, kvevent.ErrMalformed) {
-			p.warnf("sequence %d: %v", m.Seq, err)
-			return nil
-		}
-		return err
-	}
-	return nil
-}
-
-// payload writes a line of head and decoded payload.
-func (p *eventsPrinter) payload(head, payload []byte) error {
-	p.line = append(append(append(p.line[:0], '{'), head...), ',')
-	if err := p.batch.Decode(payload); err == nil {
+	p.line = fmt.Appendf(p.line[:0], `{"seq":%d,"topic":%s,`, m.Seq, topic)
+	if err := p.batch.Decode(m.Payload); err == nil {
 		p.lastTime = p.batch.Time
 		n := len(p.line)
 		p.line = kvevent.AppendJSON(p.line, &p.batch)
 		p.line = append(p.line[:n], p.line[n+1:]...) // The batch's own brace.
-	} else if p.load.Decode(payload) == nil {
+	} else if p.load.Decode(m.Payload) == nil {
 		p.line = appendLoadJSON(p.line, &p.load)
 	} else {
-		return err
+		p.warnf("sequence %d: %v", m.Seq, err)
+		return nil
 	}
 	if _, err := p.out.Write(append(p.line, '\n')); err != nil {
 		return err

@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -180,69 +178,10 @@ func TestEventsReplayThatNobodyAnswers(t *testing.T) {
 	require.Equal(t, removalLine(0, "", 0), out.next(t))
 }
 
-func TestEventsHex(t *testing.T) {
-	good := hex.EncodeToString(removal(7))
-	tests := []struct {
-		name, in, out, warn string
-		fails               bool
-		args                []string
-	}{
-		{name: "nothing"},
-		{name: "one", in: good, out: strings.Replace(removalLine(0, "", 7), `"seq":0,"topic":""`, `"line":1`, 1) + "\n"},
-		{
-			name: "malformed lines", in: "zz\n\n" + good + "\n" + good[:20] + "\n " + strings.ToUpper(good) + " \r\n", fails: true,
-			out: strings.Replace(removalLine(0, "", 7), `"seq":0,"topic":""`, `"line":3`, 1) + "\n" +
-				strings.Replace(removalLine(0, "", 7), `"seq":0,"topic":""`, `"line":5`, 1) + "\n",
-			warn: "warmpath events: line 1: encoding/hex: invalid byte: U+007A 'z'\n" +
-				"warmpath events: line 4: cannot decode batch of 10 bytes: kvevent: malformed message\n",
-		},
-		{
-			name: "count", in: good + "\n" + good + "\nzz\n", args: []string{"--count", "1"},
-			out: strings.Replace(removalLine(0, "", 7), `"seq":0,"topic":""`, `"line":1`, 1) + "\n",
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			var out, warn bytes.Buffer
-			cmd := newEventsCommand()
-			cmd.SilenceErrors = true
-			cmd.SetArgs(append([]string{"--hex"}, tt.args...))
-			cmd.SetIn(strings.NewReader(tt.in))
-			cmd.SetOut(&out)
-			cmd.SetErr(&warn)
-			err := cmd.Execute()
-			require.Equal(t, tt.fails, err != nil)
-			if tt.fails {
-				require.ErrorIs(t, err, errEventsMalformed)
-			}
-			require.Equal(t, tt.out, out.String())
-			require.Equal(t, tt.warn, warn.String())
-			for line := range strings.Lines(out.String()) {
-				require.True(t, json.Valid([]byte(line)))
-			}
-		})
-	}
-}
-
-func TestEventsHexEndsOnInterrupt(t *testing.T) {
-	in, feed := io.Pipe() // Never closed before the end, as a terminal.
-	defer func() { require.NoError(t, feed.Close()) }()
-	ctx, cancel := context.WithCancel(context.Background())
-	cmd := newEventsCommand()
-	cmd.SetArgs([]string{"--hex"})
-	cmd.SetIn(in)
-	done := make(chan error, 1)
-	go func() { done <- cmd.ExecuteContext(ctx) }()
-	cancel()
-	require.NoError(t, <-done)
-}
-
 func TestEventsUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{},
 		{"a", "b"},
-		{"--hex", "tcp://127.0.0.1:1"},
-		{"--hex", "--replay", "x"},
 		{"tcp://127.0.0.1:1", "--from", "3"},
 		{"tcp://127.0.0.1:1", "--count", "-1"},
 		{"nonsense://x"},

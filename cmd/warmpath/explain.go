@@ -48,8 +48,6 @@ A body is as for /v1/chat/completions (messages), /v1/completions (prompt) or /g
 	}
 	f := c.Flags()
 	o.router.flags(f)
-	f.StringVar(&o.router.url, "url", "", "")
-	_ = f.MarkDeprecated("url", "it is --router now") // fails for an unknown flag only
 	f.StringVar(&o.text, "text", "", "a prompt as text")
 	f.StringVar(&o.ids, "ids", "", "a prompt as token ids, with commas or blanks between them")
 	f.StringVar(&o.body, "body", "", "file with a request's JSON body; - is standard input")

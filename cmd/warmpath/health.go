@@ -49,7 +49,7 @@ default.`,
 	return c
 }
 
-// healthURLs are what to ask without being told: the address that this process's environment gives
+// healthURLs are asked without being told: the address that this process's environment gives
 // to listeners, as the loopback where it is every address.
 func healthURLs(listen string) []string {
 	addrs := healthAddrs

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -178,7 +177,11 @@ func TestAnotherModelAtOneURL(t *testing.T) {
 	require.NoError(t, err)
 	base := runCluster(t, cl, 3)
 
-	crowd := startChats(t, base, "simulated", 8)
+	crowd := &traffic{addr: strings.TrimPrefix(base, "http://"), request: func(n int64, stream bool) (path, body string) {
+		return "/v1/chat/completions", fmt.Sprintf(`{"model":"simulated","messages":[{"role":"user","content":"number %d"}],"stream":%t,"max_tokens":2}`, n, stream)
+	}}
+	stop := crowd.start(8, 0)
+	t.Cleanup(stop)
 	crowd.more(t, 100)
 	board.turn(urls[3])
 	testkit.AwaitThat(t, func() bool { return modelAt(cl, board.url()) == "other" }, func() string { return "the other model is not known" })
@@ -187,50 +190,14 @@ func TestAnotherModelAtOneURL(t *testing.T) {
 		crowd.more(t, 300)
 		return cl.sims[3].WrongModelRequests() == before
 	}, func() string { return "the other model gets requests although it is known" })
-	crowd.stop()
-	t.Logf("%d answers, %d failures, %d by a process of another model", crowd.answered.Load(), crowd.failed.Load(), cl.sims[3].WrongModelRequests())
-	require.Zero(t, crowd.failed.Load(), "requests that failed")
+	stop()
+	t.Logf("%d answers, %d failures, %d by a process of another model", crowd.answered.Load(), crowd.failures(), cl.sims[3].WrongModelRequests())
+	require.Zero(t, crowd.failures(), crowd.first)
 
 	status, worker, err := chatFor(t.Context(), http.DefaultClient, base, "other", 1)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, status)
 	require.Equal(t, board.url(), worker)
-}
-
-// chats is traffic of short chats for one model.
-type chats struct {
-	answered, failed atomic.Int64
-	stop             func()
-}
-
-func startChats(t *testing.T, base, model string, clients int) *chats {
-	t.Helper()
-	c := &chats{}
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
-	ctx, cancel := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	for i := range clients {
-		all.Go(func() {
-			for n := 0; ctx.Err() == nil; n++ {
-				status, _, err := chatFor(context.WithoutCancel(ctx), client, base, model, i*1_000_000+n)
-				if err != nil || status != http.StatusOK {
-					c.failed.Add(1)
-					continue
-				}
-				c.answered.Add(1)
-			}
-		})
-	}
-	c.stop = sync.OnceFunc(func() { cancel(); all.Wait(); client.CloseIdleConnections() })
-	t.Cleanup(c.stop)
-	return c
-}
-
-// more waits for n more answers.
-func (c *chats) more(t *testing.T, n int64) {
-	t.Helper()
-	want := c.answered.Load() + n
-	testkit.AwaitThat(t, func() bool { return c.answered.Load() >= want }, func() string { return "requests are not answered" })
 }
 
 func modelAt(cl *simulation, url string) string {

@@ -6,13 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -26,75 +24,9 @@ import (
 	"github.com/warmpath/warmpath/nvml/nvmltest"
 )
 
-// flow is clients that send one request after the other, each with a prompt of its own, and note
-// the workers that answer.
-type flow struct {
-	client *http.Client
-	mu     sync.Mutex
-	last   map[string]time.Time // worker → when the last request that it answered was sent; guarded by mu
-	count  map[string]int       // guarded by mu
-	failed []string             // guarded by mu
-}
-
-// startFlow runs n clients until the test ends.
-func startFlow(t *testing.T, front string, n int) *flow {
-	t.Helper()
-	transport := &http.Transport{MaxIdleConnsPerHost: n}
-	f := &flow{client: &http.Client{Transport: transport, Timeout: pairPatience}, last: map[string]time.Time{}, count: map[string]int{}}
-	stop := make(chan struct{})
-	var running sync.WaitGroup
-	for i := range n {
-		running.Go(func() {
-			for turn := 0; ; turn++ {
-				select {
-				case <-stop:
-					return
-				default:
-					f.one(front, fmt.Sprintf(`{"text":"client %d turn %d","sampling_params":{"max_new_tokens":8,"ignore_eos":true}}`, i, turn))
-				}
-			}
-		})
-	}
-	t.Cleanup(func() {
-		close(stop)
-		running.Wait()
-		transport.CloseIdleConnections()
-	})
-	return f
-}
-
-func (f *flow) one(front, body string) {
-	sent := time.Now()
-	resp, err := f.client.Post("http://"+front+"/generate", "application/json", strings.NewReader(body))
-	if err != nil {
-		f.fail(err.Error())
-		return
-	}
-	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		f.fail(fmt.Sprint(resp.StatusCode, " ", string(answer), " ", err))
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	worker := resp.Header.Get("X-Warmpath-Worker")
-	f.count[worker]++
-	if sent.After(f.last[worker]) {
-		f.last[worker] = sent
-	}
-}
-
-func (f *flow) fail(text string) {
-	f.mu.Lock()
-	f.failed = append(f.failed, text)
-	f.mu.Unlock()
-	time.Sleep(10 * time.Millisecond)
-}
-
 // seen returns the time of the last request that worker answered, and the number of answers of
 // other workers.
-func (f *flow) seen(worker string) (last time.Time, others int) {
+func (f *traffic) seen(worker string) (last time.Time, others int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for name, n := range f.count {
@@ -105,12 +37,6 @@ func (f *flow) seen(worker string) (last time.Time, others int) {
 	return f.last[worker], others
 }
 
-func (f *flow) failures() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return append([]string(nil), f.failed...)
-}
-
 // gpuSite is processes: NATS, three tensor-parallel workers on six of eight GPUs, a sidecar that
 // discovers them, and a router.
 type gpuSite struct {
@@ -119,7 +45,7 @@ type gpuSite struct {
 	workers []string // URLs
 	front   string
 	node    string
-	flow    *flow
+	clients *traffic
 }
 
 func startGPUSite(t *testing.T) *gpuSite {
@@ -152,7 +78,8 @@ func startGPUSite(t *testing.T) *gpuSite {
 	for _, w := range s.workers {
 		s.await(w, "healthy", "")
 	}
-	s.flow = startFlow(t, s.front, 6)
+	s.clients = &traffic{addr: s.front}
+	t.Cleanup(s.clients.start(6, 0))
 	return s
 }
 
@@ -190,9 +117,9 @@ func (s *gpuSite) lose(worker, state, excluded string, fault func()) (traffic, t
 	s.await(worker, state, excluded)
 	told = time.Since(begin)
 	// The others answer many more; the worker answers earlier requests only.
-	_, before := s.flow.seen(worker)
-	testkit.AwaitThat(s.t, func() bool { _, now := s.flow.seen(worker); return now >= before+30 }, func() string { return "the others answer nothing" })
-	last, _ := s.flow.seen(worker)
+	_, before := s.clients.seen(worker)
+	testkit.AwaitThat(s.t, func() bool { _, now := s.clients.seen(worker); return now >= before+30 }, func() string { return "the others answer nothing" })
+	last, _ := s.clients.seen(worker)
 	assert.False(s.t, last.After(begin.Add(told)), "%s gets requests on", worker)
 	return max(last.Sub(begin), 0), told
 }
@@ -204,7 +131,7 @@ func (s *gpuSite) regain(worker string, repair func()) time.Duration {
 	repair()
 	s.await(worker, "healthy", "")
 	var last time.Time
-	testkit.AwaitThat(s.t, func() bool { last, _ = s.flow.seen(worker); return last.After(begin) }, func() string { return worker + " gets no requests" })
+	testkit.AwaitThat(s.t, func() bool { last, _ = s.clients.seen(worker); return last.After(begin) }, func() string { return worker + " gets no requests" })
 	return last.Sub(begin)
 }
 
@@ -217,7 +144,7 @@ func TestBrokenGPUsLoseTheirTraffic(t *testing.T) {
 		return func() { assert.NoError(t, s.driver.Update(func(st *nvmltest.State) { change(&st.GPUs[gpu]) })) }
 	}
 	for _, w := range s.workers {
-		testkit.AwaitThat(t, func() bool { last, _ := s.flow.seen(w); return !last.IsZero() }, func() string { return w + " gets no requests" })
+		testkit.AwaitThat(t, func() bool { last, _ := s.clients.seen(w); return !last.IsZero() }, func() string { return w + " gets no requests" })
 	}
 	var status struct{ Workers []sidecar.WorkerReport }
 	require.NoError(t, json.Unmarshal([]byte(fetch(http.MethodGet, "http://"+s.node+"/status", "")), &status))
@@ -239,7 +166,7 @@ func TestBrokenGPUsLoseTheirTraffic(t *testing.T) {
 		fmt.Fprintf(&report, "%s, %.3f, %.3f, %.3f\n", tt.name, traffic.Seconds(), told.Seconds(), back.Seconds())
 	}
 	t.Log(report.String())
-	assert.Empty(t, s.flow.failures())
+	assert.Zero(t, s.clients.failures(), s.clients.first)
 	if dir := os.Getenv("WARMPATH_RESULTS"); dir != "" {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "gpu-faults.csv"), []byte(report.String()), 0o644)) //nolint:gosec // a result is for everyone
 	}

@@ -21,13 +21,13 @@ const longestDuration = 10 * 365 * 24 * time.Hour
 var mostOf = map[string]float64{
 	"bootstrap-port": math.MaxUint16, "events-port": math.MaxUint16, "status": 599, "cluster-replicas": 5, "lint-sample": 1, "fail-above": 1,
 	"workers": 10_000, "prefill": 10_000, "decode": 10_000, "prefill-workers": 10_000, "node-workers": 10_000, "users": 1_000_000, "dp-size": 1024, "tp-size": 1024,
-	"routers": 100, "rounds": 1000, "seeds": 1000, "retries": 100,
+	"routers": 100, "seeds": 1000, "retries": 100,
 	"cache-tokens": 1e12, "host-tokens": 1e12, "tier-tokens": 1e12,
 }
 
 // zeroMeans are flags with a default other than zero where a zero is a value of its own.
 var zeroMeans = []string{
-	"retries", "kv-overlap-score-weight", "kv-tier-prefill", "fail-above", "link-every", "requests", "rounds", "event-delay", "hop", "warmup", "max-think", "first-token", "seed",
+	"retries", "kv-overlap-score-weight", "kv-tier-prefill", "fail-above", "link-every", "requests", "event-delay", "hop", "warmup", "max-think", "first-token", "seed",
 }
 
 // negativeMeans are flags where a negative value says something: none, or another flag's value.

@@ -62,7 +62,7 @@ func newSimCommand() *cobra.Command {
 	f.DurationVar(&cfg.Service.PrefillBase, "prefill-base", 0, "fixed time of a prefill batch (default 8ms)")
 	f.DurationVar(&cfg.Service.DecodeBase, "decode-base", 0, "fixed time of a decode step (default 14ms)")
 	f.DurationVar(&cfg.Service.DecodePerRequest, "decode-per-request", 0, "time of a decode step for each running request (default 60µs)")
-	secretFlag(f, &cfg.APIKey, "api-key", "all routes but /ready, /health and /metrics ask for this key, as with SGLang's --api-key")
+	secretFlag(f, &cfg.APIKey, "api-key", "all routes but /ready and /health ask for this key, as with SGLang's --api-key")
 	secretFlag(f, &cfg.AdminAPIKey, "admin-api-key", "/abort_request and /flush_cache ask for this key instead, as with SGLang's --admin-api-key")
 	pairSimFlags(f, &cfg)
 	f.StringVar(&opt.encoding, "encoding", "0.5.23", "event encoding of this release: 0.5.8, 0.5.15, 0.5.18, 0.5.21, 0.5.23 or vllm")

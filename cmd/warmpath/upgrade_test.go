@@ -91,18 +91,24 @@ func (l *line) close() {
 // traffic is clients that count what became of their requests.
 type traffic struct {
 	addr                           string
-	asked                          atomic.Int64 // numbers prompts: no two are equal
+	request                        func(n int64, stream bool) (path, body string) // nil: of /generate
+	asked                          atomic.Int64                                   // numbers prompts: no two are equal
 	answered, refused, cut, denied atomic.Int64
 	closing                        atomic.Int64 // answers that told to close the connection
 	mu                             sync.Mutex
-	first                          string // failure; guarded by mu
+	first                          string               // failure; guarded by mu
+	count                          map[string]int       // answers by worker; guarded by mu
+	last                           map[string]time.Time // worker → when the last request that it answered was sent; guarded by mu
 }
 
 // one sends a request, a stream or not, over a line.
 func (f *traffic) one(l *line, stream bool) {
-	n := f.asked.Add(1)
-	body := fmt.Sprintf(`{"model":"simulated","input_ids":[%d,%d,7,8,9],"stream":%t,"sampling_params":{"max_new_tokens":%d,"ignore_eos":true}}`, n/1000, 1000+n%1000, stream, 4+n%20)
-	got, err := l.ask("/generate", body, nil)
+	n, sent := f.asked.Add(1), time.Now()
+	path, body := "/generate", fmt.Sprintf(`{"model":"simulated","input_ids":[%d,%d,7,8,9],"stream":%t,"sampling_params":{"max_new_tokens":%d,"ignore_eos":true}}`, n/1000, 1000+n%1000, stream, 4+n%20)
+	if f.request != nil {
+		path, body = f.request(n, stream)
+	}
+	got, err := l.ask(path, body, nil)
 	if err == nil && stream && !strings.HasSuffix(got.body, "data: [DONE]\n\n") {
 		err = io.ErrUnexpectedEOF
 	}
@@ -112,6 +118,7 @@ func (f *traffic) one(l *line, stream bool) {
 	switch err.(type) { //nolint:errorlint // as they are made
 	case nil:
 		f.answered.Add(1)
+		f.note(got.header.Get("X-Warmpath-Worker"), sent)
 		return
 	case refusedError:
 		f.refused.Add(1)
@@ -124,6 +131,19 @@ func (f *traffic) one(l *line, stream bool) {
 	defer f.mu.Unlock()
 	if f.first == "" {
 		f.first = err.Error()
+	}
+}
+
+// note notes the worker that answered.
+func (f *traffic) note(worker string, sent time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.count == nil {
+		f.count, f.last = map[string]int{}, map[string]time.Time{}
+	}
+	f.count[worker]++
+	if sent.After(f.last[worker]) {
+		f.last[worker] = sent
 	}
 }
 
@@ -321,8 +341,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 // served counts the requests that workers have begun to answer.
 func served(sims []*sim.Worker) (n int) {
 	for _, w := range sims {
-		requests, _ := w.FirstTokens()
-		n += requests
+		n += w.Ended()
 	}
 	return n
 }

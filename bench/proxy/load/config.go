@@ -79,9 +79,6 @@ type Hooks struct {
 	// Begin and End are called when the measured time begins and ends, by the loop; they must be
 	// fast.
 	Begin, End func()
-	// Progress is told once a second how much of the time has gone and how many requests were
-	// answered. It may be nil.
-	Progress func(gone time.Duration, answered uint64)
 }
 
 // minSize is room for the JSON around a prompt and for a prompt that is unlike others.

@@ -12,7 +12,7 @@
 //	conversation.go bodies of conversations that grow
 //	result.go       measurements
 //
-// # What the times are
+// # The times
 //
 // In a closed loop each connection sends its next request when the last one is answered: that finds
 // the highest rate, and its latencies say only how long the queue was. In an open loop requests

@@ -54,34 +54,10 @@ func (r *Result) Failures() (n uint64) {
 	return n
 }
 
-// Join adds the result of another run of the same load.
-func (r *Result) Join(o *Result) {
-	r.Answered += o.Answered
-	r.Failed += o.Failed
-	r.OK += o.OK
-	r.Bytes += o.Bytes
-	r.Reconnects += o.Reconnects
-	for what, n := range o.Errors {
-		r.Errors[what] += n
-	}
-	r.latency.Merge(&o.latency)
-	r.service.Merge(&o.service)
-	r.first.Merge(&o.first)
-	r.late.Merge(&o.late)
-	r.gaps.Merge(&o.gaps)
-	r.Seconds += o.Seconds
-	r.CPU += o.CPU
-	r.sum()
-}
-
 // conclude fills in the load's description and the derived values.
 func (r *Result) conclude(c *Config) {
 	r.API, r.Size, r.Stream, r.Tokens, r.Turns, r.Conns, r.Target = c.API, c.Size, c.Stream, c.Tokens, c.Turns, c.Connections, c.Rate
 	r.Seconds = c.Time.Seconds()
-	r.sum()
-}
-
-func (r *Result) sum() {
 	r.Rate = float64(r.Answered) / r.Seconds
 	r.Latency, r.Service, r.First = timesOf(&r.latency), timesOf(&r.service), timesOf(&r.first)
 	r.Late, r.Gap = timesOf(&r.late), timesOf(&r.gaps)

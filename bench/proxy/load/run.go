@@ -3,7 +3,6 @@ package load
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 )
 
@@ -27,9 +26,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	outer, last := cfg.Begin, cfg.End
 	cfg.Begin = func() { begin = cpuTime(); outer() }
 	cfg.End = func() { end = cpuTime(); last() }
-	stop := look(&cfg, t)
 	err = t.loop.Run(ctx)
-	stop()
 	if t.failed != nil {
 		return nil, errors.Join(ctx.Err(), t.failed)
 	}
@@ -39,27 +36,4 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	t.result.CPU = end - begin
 	t.result.conclude(&cfg)
 	return &t.result, err
-}
-
-// look tells of the progress until the function that it returns is called.
-func look(cfg *Config, t *thread) (stop func()) {
-	if cfg.Progress == nil {
-		return func() {}
-	}
-	quit := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		began := time.Now()
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				cfg.Progress(time.Since(began), t.answered.Load())
-			case <-quit:
-				return
-			}
-		}
-	})
-	return func() { close(quit); wg.Wait() }
 }

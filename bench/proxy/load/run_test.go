@@ -232,7 +232,6 @@ func TestNobodyThere(t *testing.T) {
 	const addr = "127.0.0.1:1" // which no other process is given, as it might a port that was just closed
 	_, err := load.Run(t.Context(), short(load.Chat, addr))
 	require.ErrorIs(t, err, load.ErrConnect)
-	require.ErrorIs(t, load.Probe(t.Context(), addr, load.Chat), load.ErrConnect)
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {

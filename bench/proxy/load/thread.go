@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"sync/atomic"
 	"time"
 
 	"github.com/warmpath/warmpath/bench/proxy/loop"
@@ -30,7 +29,6 @@ type thread struct {
 	busy       int       // requests under way
 	over       bool      // no new requests; due ones are still sent
 	result     Result
-	answered   atomic.Uint64 // for progress
 }
 
 // connections are those to the targets.
@@ -211,7 +209,6 @@ func (t *thread) done(k *client) {
 	if t.begin <= now && now < t.end {
 		t.result.Answered++
 	}
-	t.answered.Add(1)
 	if t.counts(k.due, now) {
 		t.result.OK++
 		t.result.latency.Add(now-k.due, 1)

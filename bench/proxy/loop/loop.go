@@ -75,7 +75,7 @@ func (l *Loop) Run(ctx context.Context) error {
 // Stop ends Run. It may be called from any goroutine, and more than once.
 func (l *Loop) Stop() { l.Post(func() { l.quit = true }) }
 
-// Post has f called by the loop soon. What is posted after the end is dropped.
+// Post has f called by the loop soon. After the end it is dropped.
 func (l *Loop) Post(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

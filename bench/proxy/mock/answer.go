@@ -21,9 +21,6 @@ func (k *conn) serve(h *wire.Head, body []byte) bool {
 	k.last = h.Close || string(version) == "HTTP/1.0" && !h.KeepAlive
 	path, query, _ := bytes.Cut(target, []byte("?"))
 	get := string(method) == "GET"
-	if k.worker.fault != healthy && !bytes.HasPrefix(path, []byte("/bench/")) && k.fail() {
-		return true
-	}
 	if a, ok := apis[string(path)]; ok && !get {
 		k.answer(a, body)
 		return true
@@ -66,11 +63,11 @@ func (w *worker) prefill(prompt, answer int) (cached int) {
 		return 0
 	}
 	w.ids = answerIDs(w.ids, answer-1)
-	cached, first, parent := w.cache.use(w.ids, prompt)
+	cached, held, parent := w.cache.use(w.ids, prompt)
 	w.stats.Prompt += uint64(prompt)
 	w.stats.Cached += uint64(cached)
 	if w.pub != nil {
-		w.pub.publish(w.cache, w.ids[first*w.cache.page:], parent)
+		w.pub.publish(w.cache, w.ids[held*w.cache.page:], held > 0, parent)
 	}
 	return cached
 }

@@ -24,7 +24,7 @@ type ask struct {
 // defaultTokens is how long an answer is when nothing is said.
 const defaultTokens = 16
 
-// parseAsk finds the few fields that matter. What is not JSON, or has no prompt, is not ok.
+// parseAsk finds the few fields that matter. A body that is not JSON, or has no prompt, is not ok.
 func parseAsk(a api, body []byte) (q ask, ok bool) {
 	q = ask{api: a, tokens: defaultTokens}
 	_, ok = wire.Members(body, q.field)

@@ -9,7 +9,6 @@
 //	info.go    answers to a router's questions before the first request
 //	cache.go   a prefix cache of pages, least recently used leaf first out
 //	events.go  its changes as KV events over ZMQ
-//	fault.go   workers that fail when they are told to
 //
 // They compute nothing. An answer has as many tokens as max_tokens says, each the text "word"; a
 // stream has one event for each. But their reports are true: cached_tokens is the cached part of

@@ -31,16 +31,15 @@ func newEvents(host string) (*events, error) {
 }
 
 // publish sends the changes of the last use of c: removals first, which made room. ids follow the
-// page parent.
-func (e *events) publish(c *cache, ids []uint32, parent int32) {
+// page parent, if they are linked.
+func (e *events) publish(c *cache, ids []uint32, linked bool, parent uint64) {
 	e.batch.Events = e.batch.Events[:0]
 	if len(c.removed) > 0 {
 		e.batch.Events = append(e.batch.Events, kvevent.Event{Kind: kvevent.Removed, Medium: kvevent.MediumGPU, Hashes: c.removed})
 	}
 	if len(c.stored) > 0 {
-		after, linked := c.name(parent)
 		e.batch.Events = append(e.batch.Events, kvevent.Event{
-			Kind: kvevent.Stored, Medium: kvevent.MediumGPU, HasParent: linked, Parent: after, Hashes: c.stored,
+			Kind: kvevent.Stored, Medium: kvevent.MediumGPU, HasParent: linked, Parent: parent, Hashes: c.stored,
 			Tokens: ids[:len(c.stored)*c.page], BlockSize: c.page,
 		})
 	}

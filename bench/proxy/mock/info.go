@@ -1,7 +1,6 @@
 package mock
 
 import (
-	"encoding/json"
 	"net"
 	"net/url"
 	"strconv"
@@ -43,10 +42,6 @@ func (w *worker) control(get bool, path, query, body []byte) []byte {
 		}
 	case "/bench/pace":
 		return w.pace(query)
-	case "/bench/fault":
-		return w.setFault(query)
-	case "/bench/stats":
-		return w.benchStats()
 	}
 	return w.problem(404, "not found")
 }
@@ -124,13 +119,4 @@ func (w *worker) pace(query []byte) []byte {
 		}
 	}
 	return w.says("{}")
-}
-
-// benchStats answers /bench/stats.
-func (w *worker) benchStats() []byte {
-	text, err := json.Marshal(w.in.sum())
-	if err != nil {
-		return w.problem(500, err.Error())
-	}
-	return w.says(string(text))
 }

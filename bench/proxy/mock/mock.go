@@ -43,15 +43,14 @@ const (
 
 // Stats counts the requests to all workers of a process.
 type Stats struct {
-	Requests    uint64 `json:"requests"` // prompts
-	Control     uint64 `json:"control"`  // all other requests
-	Bad         uint64 `json:"bad"`      // of both, malformed ones
-	Bytes       uint64 `json:"bytes"`    // bodies of prompts
-	Prompt      uint64 `json:"prompt_tokens"`
-	Cached      uint64 `json:"cached_tokens"`
-	Left        uint64 `json:"left"`   // streams that the client left
-	Faulty      uint64 `json:"faulty"` // requests that /bench/fault had fail
-	Connections int    `json:"connections"`
+	Requests    uint64 // prompts
+	Control     uint64 // all other requests
+	Bad         uint64 // of both, malformed ones
+	Bytes       uint64 // bodies of prompts
+	Prompt      uint64
+	Cached      uint64
+	Left        uint64 // streams that the client left
+	Connections int
 }
 
 // Workers are mock workers on one event loop.
@@ -67,7 +66,6 @@ type worker struct {
 	addr  string
 	cache *cache
 	pub   *events // nil without events
-	fault fault
 	stats Stats
 	ids   []uint32 // of the prompt at hand
 	out   []byte   // an answer at hand
@@ -172,7 +170,6 @@ func (w *Workers) sum() (s Stats) {
 		s.Prompt += k.stats.Prompt
 		s.Cached += k.stats.Cached
 		s.Left += k.stats.Left
-		s.Faulty += k.stats.Faulty
 		s.Connections += k.stats.Connections
 	}
 	return s

@@ -120,7 +120,7 @@ func TestControl(t *testing.T) {
 		status, _ := get(t, urls[1]+path)
 		require.Equal(t, http.StatusOK, status, path)
 	}
-	for _, path := range []string{"/server_info", "/get_server_info", "/model_info", "/get_model_info", "/v1/models", "/v1/loads", "/get_load", "/bench/stats"} {
+	for _, path := range []string{"/server_info", "/get_server_info", "/model_info", "/get_model_info", "/v1/models", "/v1/loads", "/get_load"} {
 		status, text := get(t, urls[0]+path)
 		require.Equal(t, http.StatusOK, status, path)
 		require.True(t, json.Valid([]byte(text)), "%s: %s", path, text)
