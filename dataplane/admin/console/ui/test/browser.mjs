@@ -323,6 +323,7 @@ await check("changes ask first", async (page, base) => {
   await page.getByRole("dialog").getByText("go on to their end").waitFor();
   await page.keyboard.press("Escape");
   await page.getByRole("dialog").waitFor({ state: "detached" });
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Remove at once…", "the focus goes back");
   assert.deepEqual(fixture.changes, []);
   for (const [button, want] of [["Drain…", `POST /workers/drain {"url":"${url}","drain":true}`], ["Cordon…", `POST /workers/cordon {"url":"${url}","cordon":true}`], ["Remove…", `DELETE /workers?url=${url} `], ["Remove at once…", `DELETE /workers?now=true&url=${url} `]]) {
     await page.getByRole("button", { name: button, exact: true }).click();
