@@ -23,6 +23,7 @@ const (
 	strong  style = "1"
 	faint   style = "2"
 	inverse style = "7"
+	alarm   style = "1;7;31"
 	red     style = "1;31"
 	yellow  style = "33"
 	green   style = "32"
@@ -67,8 +68,9 @@ func right(text string, width int) string {
 
 // tail pads a cell, or cuts its beginning: the names of workers differ at their ends.
 func tail(text string, width int) string {
-	if over := ansi.StringWidth(text) - width; over > 0 {
-		text = ansi.TruncateLeft(text, over+1, "…")
+	whole := text
+	for n := ansi.StringWidth(whole) - width + 1; ansi.StringWidth(text) > width; n++ {
+		text = ansi.TruncateLeft(whole, n, "…") // no half of a wide character goes
 	}
 	return left(text, width)
 }

@@ -33,15 +33,22 @@ func (m *model) page(w *admin.WorkerStatus, width int) (lines []string) {
 		add("Listed by", "%s; node %s", cmp.Or(strings.Join(w.Sources, ", "), "no source"), cmp.Or(w.Node, unknown))
 	}
 	add("Load", "%d in flight, %d of them without a first token; %s prompt tokens to compute", w.Load.InFlight, w.Load.Waiting, short(w.Load.PendingTokens))
-	if w.Load.PoolTokens > 0 {
+	dead := w.State == "dead"
+	switch {
+	case dead:
+		add("KV pool", "a dead worker holds nothing")
+	case w.Load.PoolTokens > 0:
 		add("KV pool", "%s of %s tokens in use (%s)", short(w.Load.UsedTokens), short(w.Load.PoolTokens), percent(r.pool()))
-	} else {
+	default:
 		add("KV pool", "not known")
 	}
-	if w.Load.PrefillPerSecond > 0 {
-		add("Speed", "%s prompt tokens a second; a new request waits %s", short(w.Load.PrefillPerSecond), seconds(w.Load.PredictedWait))
-	} else {
+	switch speed := short(w.Load.PrefillPerSecond) + " prompt tokens a second"; {
+	case w.Load.PrefillPerSecond <= 0:
 		add("Speed", "not known yet")
+	case dead:
+		add("Speed", "%s while it lived", speed)
+	default:
+		add("Speed", "%s; a new request waits %s", speed, seconds(w.Load.PredictedWait))
 	}
 	cached := "no prompt tokens yet"
 	if w.PromptTokens > 0 {

@@ -42,7 +42,7 @@ func draw(c *admin.Concern, width, most int) (lines []string) {
 // header is the first line: which router, and how many of its workers serve. Parts that do not fit
 // are left out.
 func (m *model) header(width int) string {
-	parts, at := []string{"warmpath", clean(strings.TrimPrefix(m.router, "http://"))}, ""
+	parts, at, look := []string{"warmpath", clean(strings.TrimPrefix(m.router, "http://"))}, "", inverse
 	if m.known {
 		st := &m.reading.Status
 		ready := 0
@@ -51,19 +51,30 @@ func (m *model) header(width int) string {
 				ready++
 			}
 		}
+		if ready == 0 {
+			look = alarm
+		}
 		parts = append(parts, fmt.Sprintf("%d of %s ready", ready, admin.Plural(len(st.Workers), "worker")), "up "+age(st.UptimeSeconds), "policy "+clean(st.Policy))
 		at = clock(m.reading.At)
 	}
-	text := ""
-	for _, part := range parts {
-		if width <= 0 || ansi.StringWidth(text+part)+len(at)+2 <= width {
-			text += part + "  "
+	text := fitting(parts, width-len(at)-2)
+	if width <= 0 {
+		return text + "  " + at
+	}
+	return look.paint(cut(left(text, width-len(at))+at, width))
+}
+
+// fitting joins the parts that fit into a width; 0 or less is no limit.
+func fitting(parts []string, width int) (text string) {
+	for i, part := range parts {
+		if i > 0 {
+			part = "  " + part
+		}
+		if width <= 0 || ansi.StringWidth(text+part) <= width {
+			text += part
 		}
 	}
-	if width <= 0 {
-		return text + at
-	}
-	return inverse.paint(cut(left(text, width-len(at))+at, width))
+	return text
 }
 
 // trouble says why there is no new reading.
@@ -176,22 +187,23 @@ func (m *model) chart(width int) (lines []string) {
 	return lines
 }
 
-const (
-	tableKeys = "q quit  ↑↓ move  enter open  / filter  s sort  r reverse  d day/15 min"
-	pageKeys  = "q quit  esc back  ↑↓ scroll"
+var (
+	tableKeys = []string{"q quit", "↑↓ move", "enter open", "/ filter", "s sort", "r reverse", "d day/15 min"}
+	pageKeys  = []string{"q quit", "esc back", "↑↓ scroll"}
 )
 
 // footer is the last line: the keys, or the filter as it is typed.
 func (m *model) footer(width int) string {
+	keys := tableKeys
 	switch {
 	case m.typing:
 		return cut("filter: "+clean(m.filter)+"_   enter keeps it, esc clears it", width)
 	case !m.known:
-		return faint.paint(cut("q quit", width))
+		keys = tableKeys[:1]
 	case m.open != "":
-		return faint.paint(cut(pageKeys, width))
+		keys = pageKeys
 	}
-	return faint.paint(cut(tableKeys, width))
+	return faint.paint(cut(fitting(keys, width), width))
 }
 
 // screen draws all, in the size of the terminal.

@@ -2,6 +2,7 @@ package top
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -172,6 +173,7 @@ func TestScreens(t *testing.T) {
 			same(t, fmt.Sprintf("%s-%dx%d", name, size[0], size[1]), text(shownModel(r, size[0], size[1])))
 		}
 	}
+	same(t, "many-60x20", text(shownModel(states()["many"], 60, 20)))
 	m := shownModel(states()["failing"], 80, 24)
 	press(m, "enter")
 	same(t, "worker-80x24", text(m))
@@ -187,7 +189,7 @@ func TestScreens(t *testing.T) {
 // of a worker's reaches the terminal as a command.
 func TestScreenFits(t *testing.T) {
 	for name, r := range states() {
-		widths, heights := []int{1, 20, 79, 80, 100, 160, 300}, []int{1, 2, 5, 24, 60}
+		widths, heights := []int{1, 20, 60, 79, 80, 100, 200, 300}, []int{1, 2, 5, 24, 60}
 		if name == "many" { // which takes long to sort
 			widths, heights = []int{80}, []int{24}
 		}
@@ -205,6 +207,38 @@ func TestScreenFits(t *testing.T) {
 					require.NotContains(t, screen, "\x1b[2J")
 				}
 			}
+		}
+	}
+}
+
+// TestNamesTellRowsApart: where not all fits, columns go before the names, whose ends differ.
+func TestNamesTellRowsApart(t *testing.T) {
+	r := someReading(4)
+	for i, name := range []string{strings.Repeat("long-", 40) + "a", "日本語ワーカー\x1b[2J\u202e-b", "👩\u200d👧-c", "d"} {
+		r.Status.Workers[i].ID = "http://" + name + ":30000"
+	}
+	for _, size := range [][2]int{{60, 20}, {80, 24}, {200, 60}} {
+		screen := text(shownModel(r, size[0], size[1]))
+		for _, end := range []string{"-a:30000", "-b:30000", "-c:30000", " d:30000"} {
+			assert.Contains(t, screen, end, "%v", size)
+		}
+	}
+}
+
+// TestNoneReadyIsAnAlarm: the first line is red where nothing serves.
+func TestNoneReadyIsAnAlarm(t *testing.T) {
+	r := someReading(2)
+	require.NotContains(t, shownModel(r, 80, 24).screen(), string(alarm))
+	r.Status.Workers[0].State, r.Status.Workers[1].State = "dead", "slow"
+	screen := shownModel(r, 80, 24).screen()
+	require.True(t, strings.HasPrefix(screen, "\x1b["+string(alarm)+"m"), "%q", screen[:20])
+}
+
+func TestCompareNames(t *testing.T) {
+	names := []string{"", "10.0.0.2:1", "10.0.0.10:1", "10.0.0.10:2", "gpu", "gpu-1", "gpu-01-a", "gpu-1-b", "gpu-9", "gpu-10", "gpu-100", "gpu-x"}
+	for i, a := range names {
+		for j, b := range names {
+			assert.Equal(t, cmp.Compare(i, j), compareNames(a, b), "%q and %q", a, b)
 		}
 	}
 }

@@ -41,8 +41,9 @@ func (r *row) state() string {
 	return "ready"
 }
 
+// pool is the used share of its KV pool. A dead worker holds nothing, whatever it reported last.
 func (r *row) pool() float64 {
-	if r.Load.PoolTokens <= 0 {
+	if r.Load.PoolTokens <= 0 || r.State == "dead" {
 		return math.NaN()
 	}
 	return float64(r.Load.UsedTokens) / float64(r.Load.PoolTokens)
@@ -89,9 +90,34 @@ func (m *model) rows() []row {
 		if m.reversed {
 			by = -by
 		}
-		return cmp.Or(by, strings.Compare(a.ID, b.ID))
+		return cmp.Or(by, compareNames(a.ID, b.ID))
 	})
 	return all
+}
+
+// compareNames orders numbers in names by value: gpu-9 is before gpu-10.
+func compareNames(a, b string) int {
+	for len(a) > 0 && len(b) > 0 {
+		x, y := digits(a), digits(b)
+		if x == "" || y == "" {
+			if a[0] != b[0] {
+				return cmp.Compare(a[0], b[0])
+			}
+			a, b = a[1:], b[1:]
+			continue
+		}
+		m, n := strings.TrimLeft(x, "0"), strings.TrimLeft(y, "0")
+		if by := cmp.Or(cmp.Compare(len(m), len(n)), strings.Compare(m, n)); by != 0 {
+			return by
+		}
+		a, b = a[len(x):], b[len(y):]
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// digits are those that a text begins with.
+func digits(text string) string {
+	return text[:len(text)-len(strings.TrimLeft(text, "0123456789"))]
 }
 
 // holds reports whether a worker has all words of a filter.
@@ -153,7 +179,7 @@ var columns = []column{
 }
 
 // layout returns the columns that fit, the width of the names before them, and the gap between
-// columns: one where the names need it.
+// columns: one where the names need it. Names come before columns: they tell rows apart.
 func layout(rows []row, width int) (fit []column, names, gap int) {
 	names, gap = len("WORKER"), 2
 	for i := range rows {
@@ -163,14 +189,13 @@ func layout(rows []row, width int) (fit []column, names, gap int) {
 		return columns, names, gap
 	}
 	const mark = 2
-	need := min(names, 44)
 	rest := width - mark
 	for _, c := range columns {
-		if c.wide && rest-c.width-gap < need {
+		left := rest - c.width - gap
+		if c.wide && left < min(names, 44) || !c.wide && len(fit) > 0 && left+len(fit)+1 < min(names, 18) {
 			continue
 		}
-		fit = append(fit, c)
-		rest -= c.width + gap
+		fit, rest = append(fit, c), left
 	}
 	if rest < names {
 		gap = 1

@@ -14,11 +14,11 @@ const to = (c: RecentChoice): string => bare(c.worker) + (c.decode ? " → " + b
 const why = (c: RecentChoice): string => [c.again ? "tried again: " : "", c.why, c.decode_why ? `; ${c.decode_why}` : ""].join("");
 
 const columns: Column<RecentChoice>[] = [
-  { id: "time", rem: 8, title: "Time", text: true, from: 0, value: c => c.number, cell: c => <a href={link(c)} aria-label={`Choice ${c.number} at ${time(c)}`}>{time(c)}</a> },
-  { id: "worker", rem: 14, title: "Worker", text: true, from: 480, value: to, cell: c => <span title={to(c)}>{to(c)}</span> },
-  { id: "why", rem: 0, title: "Reason", text: true, from: 0, value: why, cell: c => <span title={why(c)}>{why(c)}</span> },
-  { id: "tokens", rem: 7, title: "Tokens", from: 700, value: c => c.tokens, cell: c => (c.exact ? "" : "≈ ") + count(c.tokens) },
-  { id: "cached", rem: 8, title: "Cached", from: 800, value: share, cell: c => (c.tokens ? <><Bar share={share(c)} />{percent(share(c))}</> : dash) },
+  { id: "time", phone: "name", rem: 8, title: "Time", text: true, from: 0, value: c => c.number, cell: c => <a href={link(c)} aria-label={`Choice ${c.number} at ${time(c)}`}>{time(c)}</a> },
+  { id: "worker", phone: "line", rem: 14, title: "Worker", text: true, from: 0, value: to, cell: c => <span title={to(c)}>{to(c)}</span> },
+  { id: "why", phone: "line", rem: 0, title: "Reason", text: true, from: 0, value: why, cell: c => <span title={why(c)}>{why(c)}</span> },
+  { id: "tokens", phone: "fact", rem: 7, title: "Tokens", from: 700, value: c => c.tokens, cell: c => (c.exact ? "" : "≈ ") + count(c.tokens) },
+  { id: "cached", phone: "fact", rem: 8, title: "Cached", from: 800, value: share, cell: c => (c.tokens ? <><Bar share={share(c)} />{percent(share(c))}</> : dash) },
   { id: "candidates", rem: 8.5, title: "Candidates", from: 1100, value: c => c.candidates, cell: c => count(c.candidates) },
   { id: "request", rem: 22, title: "Request", text: true, from: 1300, value: c => c.request ?? "", cell: c => <span title={c.request}>{c.request || dash}</span> },
   { id: "model", rem: 18, title: "Model", text: true, from: 1600, value: c => c.model, cell: c => <span title={c.model}>{c.model}</span> },

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { ask, type Explained, type ExplainedRank, type Status } from "./api";
-import { count, plural, seconds, short } from "./format";
-import { Trail, workerLink } from "./parts";
+import { count, plural, seconds } from "./format";
+import { Trail, useFirst, workerLink } from "./parts";
 import { bare } from "./table";
 
 interface Term {
@@ -46,8 +46,6 @@ function bodyOf(kind: string, text: string, model: string): string {
       return JSON.stringify({ ...named, prompt: text });
   }
 }
-
-const shownAtFirst = 50;
 
 export function Explain({ status }: { status: Status }) {
   const [kind, setKind] = useState("text");
@@ -142,8 +140,7 @@ export function Answer({ x }: { x: Explained }) {
 }
 
 function Bars({ title, rows, terms }: { title: string; rows: Row[]; terms: Term[] }) {
-  const [all, setAll] = useState(false);
-  const shown = all ? rows : rows.slice(0, shownAtFirst);
+  const [shown, more] = useFirst(rows, 50);
   const scale = Math.max(...shown.map(r => r.values.reduce((a, v) => a + Math.max(0, v), 0)), 1e-9);
   const used = terms.map((_, i) => rows.some(r => r.values[i]! > 0));
   return (
@@ -173,7 +170,7 @@ function Bars({ title, rows, terms }: { title: string; rows: Row[]; terms: Term[
           </tbody>
         </table>
       </div>
-      {!all && rows.length > shownAtFirst && <button type="button" onClick={() => setAll(true)}>Show all {short(rows.length)}</button>}
+      {more}
     </section>
   );
 }

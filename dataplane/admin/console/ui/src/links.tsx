@@ -1,23 +1,22 @@
 import type { NodeLink, NodeLinks, Status, WorkerStatus } from "./api";
 import { count, dash, plural, seconds, speed } from "./format";
-import { alone, linkState, measured, nodeLink, remarks } from "./nodes";
+import { alone, badness, linkState, measured, nodeLink, remarks } from "./nodes";
 import { Badge, Grid, Part } from "./parts";
 import { usePoll } from "./poll";
 import type { Route } from "./route";
 import { asOptions, Listing, unique, type Column } from "./table";
 
-const worst = ["bad", "warn", "none", "good"];
 const end = (name: string) => <a href={nodeLink(name)} title={name}>{name}</a>;
 
 const columns: Column<NodeLink>[] = [
-  { id: "from", rem: 0, title: "From", text: true, from: 0, value: l => l.from, cell: l => end(l.from) },
-  { id: "to", rem: 0, title: "To", text: true, from: 0, value: l => l.to, cell: l => end(l.to) },
-  { id: "state", rem: 8.5, title: "State", text: true, from: 0, value: l => worst.indexOf(linkState(l).level), cell: l => <Badge {...linkState(l)} /> },
+  { id: "from", phone: "name", rem: 0, title: "From", text: true, from: 0, value: l => l.from, cell: l => end(l.from) },
+  { id: "to", phone: "line", rem: 0, title: "To", text: true, from: 0, value: l => l.to, cell: l => end(l.to) },
+  { id: "state", phone: "mark", rem: 8.5, title: "State", text: true, from: 0, value: badness, cell: l => <Badge {...linkState(l)} /> },
   { id: "path", rem: 6, title: "Path", text: true, from: 900, value: l => l.path, cell: l => l.path || dash },
-  { id: "write", rem: 8, title: "Write", from: 500, value: l => l.write, cell: l => speed(l.write) },
-  { id: "read", rem: 8, title: "Read", from: 700, value: l => l.read, cell: l => speed(l.read) },
-  { id: "latency", rem: 7, title: "Latency", from: 800, value: l => l.latency, cell: l => (l.latency ? seconds(l.latency) : dash) },
-  { id: "pairs", rem: 6, title: "Pairs", from: 600, value: l => l.pairs, cell: l => count(l.pairs) },
+  { id: "write", phone: "fact", rem: 8, title: "Write", from: 0, value: l => l.write, cell: l => speed(l.write) },
+  { id: "read", phone: "fact", rem: 8, title: "Read", from: 700, value: l => l.read, cell: l => speed(l.read) },
+  { id: "latency", phone: "fact", rem: 7, title: "Latency", from: 800, value: l => l.latency, cell: l => (l.latency ? seconds(l.latency) : dash) },
+  { id: "pairs", phone: "fact", rem: 6, title: "Pairs", from: 0, value: l => l.pairs, cell: l => count(l.pairs) },
   { id: "at", rem: 12, title: "Measured", from: 1300, value: l => Date.parse(l.at), cell: measured },
   { id: "remarks", rem: 24, title: "Remarks", text: true, from: 1500, value: remarks, cell: l => <span title={remarks(l)}>{remarks(l) || dash}</span> },
 ];

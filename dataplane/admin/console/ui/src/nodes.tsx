@@ -1,5 +1,6 @@
 import type { ComponentChildren } from "preact";
-import type { GPU, Link, Nodes, NodeStatus, Status } from "./api";
+import { Actions, type Action } from "./actions";
+import { ask, type GPU, type Link, type Nodes, type NodeStatus, type Status } from "./api";
 import { bytes, count, dash, percent, plural, seconds, since, speed } from "./format";
 import { Badge, Bar, Facts, Grid, Part, Trail, workerLink } from "./parts";
 import { usePoll } from "./poll";
@@ -37,14 +38,14 @@ const nvlinks = (gpus: GPU[] | undefined): string => {
 };
 
 const columns: Column<NodeStatus>[] = [
-  { id: "name", rem: 0, title: "Node", text: true, from: 0, value: n => n.name, cell: n => <a href={nodeLink(n.name)} title={n.name}>{n.name}</a> },
-  { id: "gpus", rem: 9, title: "GPUs", text: true, from: 0, value: health, cell: n => <Badge text={gpuText(health(n))} level={gpuLevel[health(n)]} /> },
+  { id: "name", phone: "name", rem: 0, title: "Node", text: true, from: 0, value: n => n.name, cell: n => <a href={nodeLink(n.name)} title={n.name}>{n.name}</a> },
+  { id: "gpus", phone: "mark", rem: 9, title: "GPUs", text: true, from: 0, value: health, cell: n => <Badge text={gpuText(health(n))} level={gpuLevel[health(n)]} /> },
   { id: "mark", rem: 9, title: "Mark", text: true, from: 900, value: mark, cell: n => mark(n) || dash },
-  { id: "workers", rem: 6.5, title: "Workers", from: 500, value: n => n.workers.length, cell: n => count(n.workers.length) },
-  { id: "number", rem: 6.5, title: "GPUs", from: 700, value: n => n.gpus?.length ?? -1, cell: n => count(n.gpus?.length) },
-  { id: "memory", rem: 14, title: "GPU memory", from: 800, value: n => memory(n.gpus)[1] ?? -1, cell: n => <Used used={memory(n.gpus)[0]} total={memory(n.gpus)[1]} /> },
+  { id: "workers", phone: "fact", rem: 6.5, title: "Workers", from: 0, value: n => n.workers.length, cell: n => count(n.workers.length) },
+  { id: "number", phone: "fact", rem: 6.5, title: "GPUs", from: 700, value: n => n.gpus?.length ?? -1, cell: n => count(n.gpus?.length) },
+  { id: "memory", phone: "line", rem: 14, title: "GPU memory", from: 800, value: n => memory(n.gpus)[1] ?? -1, cell: n => <Used used={memory(n.gpus)[0]} total={memory(n.gpus)[1]} /> },
   { id: "nvlink", rem: 9, title: "NVLink", from: 1100, value: n => known(n.gpus, g => g.links_up) ?? -1, cell: n => nvlinks(n.gpus) },
-  { id: "tier", rem: 14, title: "KV tier", from: 600, value: n => n.tier?.used ?? -1, cell: n => <Used used={n.tier?.used} total={n.tier?.bytes} /> },
+  { id: "tier", phone: "line", rem: 14, title: "KV tier", from: 0, value: n => n.tier?.used ?? -1, cell: n => <Used used={n.tier?.used} total={n.tier?.bytes} /> },
   { id: "driver", rem: 14, title: "Driver", text: true, from: 1300, value: n => n.driver ?? "", cell: n => n.driver || dash },
   { id: "version", rem: 10, title: "Sidecar", text: true, from: 1500, value: n => n.version, cell: n => n.version || dash },
 ];
@@ -63,6 +64,10 @@ export function NodeList({ route }: { route: Route }) {
   );
 }
 
+const worstLinks = ["bad", "warn", "none", "good"];
+/** badness orders links: the worst is first. */
+export const badness = (l: Link): number => worstLinks.indexOf(linkState(l).level);
+
 export function linkState(l: Link): { text: string; level: string } {
   if (l.broken) return { text: "broken", level: "bad" };
   if (l.slow) return { text: "slow", level: "warn" };
@@ -73,8 +78,21 @@ const never = "0001-"; // a time that Go has not set
 export const measured = (l: Link): string => (l.at.startsWith(never) ? "never" : since(l.at) + " ago");
 export const remarks = (l: Link): string => [l.broken, l.slow, l.unknown && "last try: " + l.unknown].filter(v => v).join("; ");
 
+function actions(n: NodeStatus): Action[] {
+  const everywhere = "at every router of the cluster", workers = plural(n.workers.length, "worker");
+  const mark = (what: "drain" | "cordon", on: boolean) => () => ask("/workers/" + what, "POST", { node: n.name, [what]: on });
+  return [
+    n.drain
+      ? { title: "End drain", ask: `Its ${workers} get requests again ${everywhere}, but for those that are drained on their own.`, run: mark("drain", false) }
+      : { title: "Drain", ask: `Its ${workers} get no new requests ${everywhere}; those in flight go on to their end.`, run: mark("drain", true) },
+    n.cordon
+      ? { title: "End cordon", ask: `New workers of this node are taken ${everywhere}.`, run: mark("cordon", false) }
+      : { title: "Cordon", ask: `Its ${workers} serve on, but new ones of this node are kept out ${everywhere}.`, run: mark("cordon", true) },
+  ];
+}
+
 export function Node({ name, status }: { name: string; status: Status }) {
-  const { got, error } = usePoll<Nodes>("/nodes?name=" + encodeURIComponent(name));
+  const { got, error, refresh } = usePoll<Nodes>("/nodes?name=" + encodeURIComponent(name));
   const n = got?.nodes[0];
   return (
     <>
@@ -83,6 +101,7 @@ export function Node({ name, status }: { name: string; status: Status }) {
         <h1 class="address">{name}</h1>
         {n && <Badge text={gpuText(health(n))} level={gpuLevel[health(n)]} />}
         {n && mark(n) && <span class="note">{mark(n)}</span>}
+        {n && <Actions list={actions(n)} name={name} refresh={refresh} />}
       </div>
       {!n && <p class="card nothing" role="status">{error ? error.message : "Reading the node…"}</p>}
       {n && <Known n={n} status={status} />}
@@ -112,7 +131,7 @@ function Known({ n, status }: { n: NodeStatus; status: Status }) {
       </div>
       <Part title="GPUs">
         {n.gpus?.length ? <Grid label="GPUs" heads={["GPU", "Health", "Memory", "NVLink", "Speed left", "Reasons"]} rows={n.gpus.map(g => [
-          <>{g.index} <small>{g.name}</small></>, <Badge text={gpuText(g.health.state)} level={gpuLevel[g.health.state || "unknown"]} />, <Used used={g.used} total={g.total} />, nvlinks([g]),
+          <>GPU {g.index} <small>{g.name}</small></>, <Badge text={gpuText(g.health.state)} level={gpuLevel[g.health.state || "unknown"]} />, <Used used={g.used} total={g.total} />, nvlinks([g]),
           g.health.weight ? percent(g.health.weight) : dash, [...(g.health.no_tp ? ["must not compute with others"] : []), ...(g.health.reasons ?? [])].join("; ") || dash,
         ])} /> : <p class="note">The sidecar tells of no GPUs{driver(n) && `: ${driver(n)}`}.</p>}
       </Part>
@@ -122,7 +141,7 @@ function Known({ n, status }: { n: NodeStatus; status: Status }) {
         ])} /> : <p class="note">The sidecar has found no worker.</p>}
       </Part>
       <Part title="Links from here">
-        {n.links?.length ? <Grid label="Links" heads={["To", "State", "Path", "Write", "Read", "Latency", "Measured", "Remarks"]} rows={n.links.map(l => [
+        {n.links?.length ? <Grid label="Links" heads={["To", "State", "Path", "Write", "Read", "Latency", "Measured", "Remarks"]} rows={[...n.links].sort((a, b) => badness(a) - badness(b)).map(l => [
           <a href={nodeLink(l.to)}>{l.to}</a>, <Badge {...linkState(l)} />, l.path || dash, speed(l.write), speed(l.read), l.latency ? seconds(l.latency) : dash, measured(l), remarks(l) || dash,
         ])} /> : <p class="note">No link was measured from this node.</p>}
       </Part>

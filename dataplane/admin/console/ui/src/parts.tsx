@@ -1,8 +1,9 @@
 // Pieces that several views are made of.
 
 import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
 import type { Concern } from "./api";
-import { age } from "./format";
+import { age, count } from "./format";
 
 export const workerLink = (id: string): string => "#/workers/" + encodeURIComponent(id);
 
@@ -54,14 +55,22 @@ export function Trail({ to, view, name }: { to: string; view: string; name: stri
   return <nav class="trail" aria-label="Place"><a href={to}>{view}</a> <span aria-hidden="true">/</span> <span>{name}</span></nav>;
 }
 
+/** useFirst is the first of a list, and a button for all where there are more. */
+export function useFirst<T>(list: T[], most: number): [T[], ComponentChildren] {
+  const [all, setAll] = useState(false);
+  return all || list.length <= most ? [list, null] : [list.slice(0, most), <button type="button" class="more" onClick={() => setAll(true)}>Show all {count(list.length)}</button>];
+}
+
 /** Grid is a short table: heads, and rows of cells, the first of which names its row. */
 export function Grid({ label, heads, rows }: { label: string; heads: string[]; rows: ComponentChildren[][] }) {
+  const [shown, more] = useFirst(rows, 20);
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={label}>
       <table class="grid">
         <thead><tr>{heads.map(h => <th key={h} scope="col">{h}</th>)}</tr></thead>
-        <tbody>{rows.map((cells, i) => <tr key={i}>{cells.map((c, j) => (j ? <td key={j}>{c}</td> : <th key={j} scope="row">{c}</th>))}</tr>)}</tbody>
+        <tbody>{shown.map((cells, i) => <tr key={i}>{cells.map((c, j) => (j ? <td key={j} data-label={heads[j]}>{c}</td> : <th key={j} scope="row">{c}</th>))}</tr>)}</tbody>
       </table>
+      {more}
     </div>
   );
 }

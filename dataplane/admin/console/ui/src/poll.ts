@@ -4,9 +4,10 @@ import { ask, type Failure } from "./api";
 const every = 2000;
 
 /** usePoll reads a path for as long as a view is seen and `on`. Values stay while the router does not answer. */
-export function usePoll<T>(path: string, on = true): { got: T | undefined; error: Failure | undefined } {
+export function usePoll<T>(path: string, on = true): { got: T | undefined; error: Failure | undefined; refresh: () => void } {
   const [got, setGot] = useState<T>();
   const [error, setError] = useState<Failure>();
+  const [asked, setAsked] = useState(0);
   useEffect(() => {
     if (!on) return;
     let timer = 0, stopped = false;
@@ -28,6 +29,6 @@ export function usePoll<T>(path: string, on = true): { got: T | undefined; error
       stopped = true;
       clearTimeout(timer);
     };
-  }, [path, on]);
-  return { got, error };
+  }, [path, on, asked]);
+  return { got, error, refresh: () => setAsked(asked + 1) };
 }

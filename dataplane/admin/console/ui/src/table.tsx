@@ -11,7 +11,8 @@ export interface Column<T> {
   title: string;
   rem: number; // its width; 0 takes what the others leave
   text?: boolean; // left-aligned, and sorted from A first
-  from: number; // the smallest width of the page that shows it
+  from: number; // the smallest width of the page that shows it in a table
+  phone?: "name" | "mark" | "line" | "fact"; // its place in a phone's card, and none if undefined: see style.css
   value: (row: T) => number | string;
   cell: (row: T) => JSX.Element | string;
 }
@@ -39,7 +40,7 @@ interface ListingProps<T> {
   children?: ComponentChildren; // beside the title
 }
 
-const rowHeight = 32;
+const narrow = 640; // up to this width rows are cards, as in style.css
 const step = 4; // rows that are scrolled until others are drawn
 const beyond = 4; // rows above those, and as many more below
 const wideFrom = 1850; // from this width on all columns share the room that is left
@@ -62,7 +63,7 @@ export function useWidth(): number {
 
 export function Listing<T>(p: ListingProps<T>) {
   const width = useWidth(), query = p.route.query;
-  const shown = p.columns.filter(c => c.from <= width);
+  const cards = width <= narrow, shown = p.columns.filter(c => (cards ? c.phone : c.from <= width));
   const q = query.get("q") ?? "", order = query.get("sort") ?? p.first, down = order.startsWith("-"), by = order.replace(/^-/, "");
   const chosen = p.filters.map(f => query.get(f.id) ?? "");
   const rows = useMemo(() => {
@@ -87,9 +88,10 @@ export function Listing<T>(p: ListingProps<T>) {
       <div class="filters">
         <input type="search" aria-label={`Search ${p.title.toLowerCase()}`} placeholder={"Search " + p.hint} value={q} onInput={e => refine(p.route, "q", e.currentTarget.value)} />
         {p.filters.map((f, i) => <Choice key={f.id} label={f.label} value={chosen[i]!} options={f.options} onChange={v => refine(p.route, f.id, v)} />)}
+        {cards && <Choice label="Sort" value={order} none="" options={p.columns.flatMap(c => [[c.id, c.title + " ▲"], ["-" + c.id, c.title + " ▼"]] as [string, string][])} onChange={v => refine(p.route, "sort", v)} />}
       </div>
       {rows.length === 0 ? <p class="card nothing">{p.rows.length ? `No ${p.one} fits this search.` : p.empty}</p>
-        : <Table label={p.title} rows={rows} id={p.id} columns={shown} by={by} down={down} onSort={sort} />}
+        : <Table label={p.title} rows={rows} id={p.id} columns={shown} cards={cards} by={by} down={down} onSort={sort} />}
     </>
   );
 }
@@ -111,13 +113,13 @@ function sortKey(name: string): string {
   return key;
 }
 
-export function Choice({ label, value, options, onChange }: { label: string; value: string; options: [string, string][]; onChange: (v: string) => void }) {
+export function Choice({ label, value, options, none = "all", onChange }: { label: string; value: string; options: [string, string][]; none?: string; onChange: (v: string) => void }) {
   const all = value && !options.some(o => o[0] === value) ? [...options, [value, value] as [string, string]] : options;
   return (
     <label class="choice">
       <span>{label}</span>
       <select value={value} onChange={e => onChange(e.currentTarget.value)}>
-        <option value="">all</option>
+        {none && <option value="">{none}</option>}
         {all.map(([v, text]) => <option key={v} value={v}>{text}</option>)}
       </select>
     </label>
@@ -129,13 +131,16 @@ interface TableProps<T> {
   rows: T[];
   id: (row: T) => string;
   columns: Column<T>[];
+  cards: boolean;
   by: string;
   down: boolean;
   onSort: (c: Column<T>) => void;
 }
 
 /** Table draws the rows that are seen, and room for the others. */
-function Table<T>({ label, rows, id, columns, by, down, onSort }: TableProps<T>) {
+function Table<T>({ label, rows, id, columns, cards, by, down, onSort }: TableProps<T>) {
+  const lines = 1 + columns.filter(c => c.phone === "line").length + Math.ceil(columns.filter(c => c.phone === "fact").length / 2);
+  const rowHeight = cards ? 20 * lines + 17 : 32, head = cards ? 0 : rowHeight;
   const box = useRef<HTMLDivElement>(null);
   const wide = useWidth() >= wideFrom;
   const [view, setView] = useState({ top: 0, height: 800 });
@@ -151,7 +156,7 @@ function Table<T>({ label, rows, id, columns, by, down, onSort }: TableProps<T>)
     const resize = new ResizeObserver(look);
     if (box.current) resize.observe(box.current);
     return () => resize.disconnect();
-  }, []);
+  }, [rowHeight]);
   const first = Math.max(0, Math.min(Math.floor(view.top / rowHeight) - beyond, rows.length - 1));
   const end = Math.min(rows.length, Math.ceil((view.top + view.height) / rowHeight) + step + beyond);
 
@@ -173,7 +178,7 @@ function Table<T>({ label, rows, id, columns, by, down, onSort }: TableProps<T>)
     const to = steps[e.key];
     if (to === undefined) return;
     e.preventDefault();
-    const next = Math.max(0, Math.min(rows.length - 1, to)), top = next * rowHeight, head = rowHeight;
+    const next = Math.max(0, Math.min(rows.length - 1, to)), top = next * rowHeight;
     const goal = rows[next];
     focusOn.current = goal === undefined ? null : id(goal);
     if (top < b.scrollTop) b.scrollTop = top;
@@ -182,7 +187,7 @@ function Table<T>({ label, rows, id, columns, by, down, onSort }: TableProps<T>)
     setView(old => ({ ...old })); // the row may be drawn already
   };
   return (
-    <div class="card table" ref={box} style={{ height: `${(rows.length + 1) * rowHeight + 2}px` }} onScroll={look} onKeyDown={move} tabIndex={0} role="region" aria-label={label + ", sortable"}>
+    <div class="card table" ref={box} style={{ height: `${rows.length * rowHeight + head + 2}px` }} onScroll={look} onKeyDown={move} tabIndex={0} role="region" aria-label={label + ", sortable"}>
       <table aria-rowcount={rows.length + 1}>
         <colgroup>{columns.map(c => <col key={c.id} style={c.rem || wide ? { width: (c.rem || 18) + "rem" } : {}} />)}</colgroup>
         <thead>
@@ -197,8 +202,8 @@ function Table<T>({ label, rows, id, columns, by, down, onSort }: TableProps<T>)
         <tbody>
           {first > 0 && <tr key="above" class="room" aria-hidden="true"><td colSpan={columns.length} style={{ height: `${first * rowHeight}px` }} /></tr>}
           {rows.slice(first, end).map((r, i) => (
-            <tr key={id(r)} data-id={id(r)} aria-rowindex={first + i + 2}>
-              {columns.map(c => <td key={c.id} class={c.text ? "left" : ""}>{c.cell(r)}</td>)}
+            <tr key={id(r)} data-id={id(r)} aria-rowindex={first + i + 2} style={cards ? { height: `${rowHeight}px` } : {}}>
+              {columns.map(c => <td key={c.id} class={`${c.text ? "left " : ""}${c.phone ?? ""}`} data-label={c.title}>{c.cell(r)}</td>)}
             </tr>
           ))}
           {end < rows.length && <tr key="below" class="room" aria-hidden="true"><td colSpan={columns.length} style={{ height: `${(rows.length - end) * rowHeight}px` }} /></tr>}

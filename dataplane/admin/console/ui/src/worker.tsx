@@ -1,16 +1,9 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { Actions, type Action } from "./actions";
 import { ask, type Status, type WorkerStatus } from "./api";
 import { age, bytes, count, dash, percent, plural, seconds, short } from "./format";
 import { Badge, Concerns, Facts, Part, Trail } from "./parts";
 import { bare } from "./table";
 import { eventsLevel, gpuLevel, gpuText, stateLevel } from "./workers";
-
-interface Action {
-  title: string;
-  ask: string; // what happens, in words
-  danger?: boolean;
-  run: () => Promise<unknown>;
-}
 
 /** actions are what an operator can do with a worker now; each asks first. */
 function actions(w: WorkerStatus, ranks: WorkerStatus[], cluster: boolean): Action[] {
@@ -47,7 +40,6 @@ export function Worker({ status, id, refresh }: { status: Status; id: string; re
 }
 
 function Known({ w, ranks, cluster, refresh }: { w: WorkerStatus; ranks: WorkerStatus[]; cluster: boolean; refresh: () => void }) {
-  const [action, setAction] = useState<Action | null>(null);
   const l = w.load, t = w.trust, e = w.events, g = w.gpus;
   return (
     <>
@@ -56,9 +48,7 @@ function Known({ w, ranks, cluster, refresh }: { w: WorkerStatus; ranks: WorkerS
         <h1 class="address">{w.id}</h1>
         <Badge text={w.state} level={stateLevel[w.state]} />
         <span class="note">for {age(w.state_seconds)}</span>
-        <div class="actions">
-          {actions(w, ranks, cluster).map(a => <button key={a.title} type="button" class={a.danger ? "danger" : ""} onClick={() => setAction(a)}>{a.title}…</button>)}
-        </div>
+        <Actions list={actions(w, ranks, cluster)} name={w.url} refresh={refresh} />
       </div>
       {w.concerns && <Concerns list={w.concerns} />}
       <div class="parts">
@@ -75,7 +65,7 @@ function Known({ w, ranks, cluster, refresh }: { w: WorkerStatus; ranks: WorkerS
             ["In flight", `${count(l.in_flight)}${l.max_running ? ` of ${count(l.max_running)}` : ""}`], ["Without a first token", count(l.waiting)],
             ["Of this router", count(l.own_in_flight)], ["Prompt tokens to compute", short(l.pending_tokens)],
             ["Prefill speed", l.prefill_tokens_per_second ? short(l.prefill_tokens_per_second) + " tokens/s" : "not known yet"],
-            ["Predicted wait", l.prefill_tokens_per_second ? seconds(l.predicted_wait_s) : dash],
+            ["Predicted wait", l.prefill_tokens_per_second && w.state !== "dead" ? seconds(l.predicted_wait_s) : dash],
             ["Reports", l.source === "dispatch" ? "none: counted by this router" : `${l.source}, ${seconds(l.age_seconds)} old${l.reports_too_old ? ": too old, not used" : ""}`],
           ]} />
         </Part>
@@ -126,36 +116,6 @@ function Known({ w, ranks, cluster, refresh }: { w: WorkerStatus; ranks: WorkerS
           {g.reasons?.map(r => <p key={r} class="remark">{r}</p>)}
         </Part>
       </div>
-      {action && <Confirm action={action} name={w.url} done={changed => { setAction(null); if (changed) refresh(); }} />}
     </>
-  );
-}
-
-function Confirm({ action, name, done }: { action: Action; name: string; done: (changed: boolean) => void }) {
-  const dialog = useRef<HTMLDialogElement>(null);
-  const [error, setError] = useState("");
-  const [busy, setBusy] = useState(false);
-  useEffect(() => dialog.current?.showModal(), []);
-  const run = async (): Promise<void> => {
-    setBusy(true);
-    try {
-      await action.run();
-      dialog.current?.close();
-      done(true);
-    } catch (e) {
-      setError((e as Error).message);
-      setBusy(false);
-    }
-  };
-  return (
-    <dialog ref={dialog} aria-labelledby="confirm" onCancel={() => done(false)}>
-      <h2 id="confirm">{action.title} {name}?</h2>
-      <p>{action.ask}</p>
-      {error && <p class="bad" role="alert">{error}</p>}
-      <div class="actions">
-        <button type="button" onClick={() => { dialog.current?.close(); done(false); }}>Cancel</button>
-        <button type="button" class={action.danger ? "danger" : "primary"} disabled={busy} onClick={() => void run()}>{action.title}</button>
-      </div>
-    </dialog>
   );
 }

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { mkdirSync, readFileSync } from "node:fs";
+import { gzipSync } from "node:zlib";
 import { chromium } from "playwright-core";
 import { hostile, serve } from "./fixture.mjs";
 
@@ -66,6 +67,9 @@ const views = {
 const hold = page => page.getByRole("button", { name: "Hold" }).click();
 const answers = (page, path) => page.waitForResponse(r => r.url().endsWith(path));
 
+/** sideways are the elements that scroll sideways. */
+const sideways = page => page.evaluate(() => [...document.querySelectorAll("body *")].filter(e => e.scrollWidth > e.clientWidth && /auto|scroll/.test(getComputedStyle(e).overflowX)).map(e => e.className + " " + (e.ariaLabel ?? "")));
+
 async function violations(page) {
   await page.evaluate(axe);
   const found = await page.evaluate(() => globalThis.axe.run());
@@ -85,6 +89,7 @@ for (const state of ["empty", "normal", "failing", "many"]) {
           if (shots) await page.screenshot({ path: `${shots}/${view}-${state}-${colorScheme}-${width}.png`, fullPage: width < 2000 });
           const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
           assert.ok(over <= 0, `${over} px beyond a window of ${width}`);
+          if (width === 360) assert.deepEqual(await sideways(page), [], "scrolls sideways on a phone");
           assert.deepEqual(await violations(page), [], `axe at ${width}`);
         }
       }, { colorScheme, bypassCSP: true });
@@ -172,24 +177,42 @@ await check("search, filter and sort survive updates and the way back", async (p
   assert.equal(await page.getByRole("searchbox").inputValue(), "qwen");
 });
 
-await check("the keyboard reaches all of 1,000 rows", async (page, base) => {
+for (const [width, height] of widths.slice(0, 2)) {
+  await check(`the keyboard reaches all of 1,000 rows at ${width}`, async (page, base) => {
+    fixture.state = "many";
+    await views.workers(page, base);
+    assert.ok((await page.locator("tbody tr[data-id]").count()) < 100, "only the rows that are seen are drawn");
+    const focused = () => page.evaluate(() => Number(document.activeElement.closest("tr")?.getAttribute("aria-rowindex")));
+    await page.locator("tbody a").first().focus();
+    await page.keyboard.press("ArrowDown");
+    assert.equal(await focused(), 3);
+    await page.keyboard.press("End");
+    assert.equal(await focused(), 1001);
+    await page.waitForResponse(r => r.url().endsWith("/status"));
+    await page.waitForResponse(r => r.url().endsWith("/status"));
+    assert.equal(await focused(), 1001, "an update moves no focus");
+    await page.keyboard.press("Home");
+    assert.equal(await focused(), 2);
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "KV pool" }).waitFor();
+  }, { viewport: { width, height } });
+}
+
+await check("cards on a phone are sorted and filtered, and are links as a whole", async (page, base) => {
   fixture.state = "many";
   await views.workers(page, base);
-  assert.ok((await page.locator("tbody tr[data-id]").count()) < 100, "only the rows that are seen are drawn");
-  const focused = () => page.evaluate(() => Number(document.activeElement.closest("tr")?.getAttribute("aria-rowindex")));
-  await page.locator("tbody a").first().focus();
-  await page.keyboard.press("ArrowDown");
-  assert.equal(await focused(), 3);
-  await page.keyboard.press("End");
-  assert.equal(await focused(), 1001);
-  await page.waitForResponse(r => r.url().endsWith("/status"));
-  await page.waitForResponse(r => r.url().endsWith("/status"));
-  assert.equal(await focused(), 1001, "an update moves no focus");
-  await page.keyboard.press("Home");
-  assert.equal(await focused(), 2);
-  await page.keyboard.press("Enter");
+  await page.getByRole("combobox", { name: "State" }).selectOption("dead");
+  await page.getByRole("combobox", { name: "Sort" }).selectOption("-requests");
+  const cards = page.locator("tbody tr[data-id]"), ids = () => cards.evaluateAll(all => all.map(r => r.dataset.id));
+  const before = await ids();
+  assert.match(await page.locator("table").ariaSnapshot(), /rowgroup:\n\s+- row "[^"]* dead In flight 0 Pending 0 KV pool – /, "readers know rows, cells and their labels");
+  await answers(page, "/status");
+  await answers(page, "/status");
+  assert.deepEqual(await ids(), before);
+  await cards.nth(1).click({ position: { x: 200, y: 50 } });
   await page.getByRole("heading", { name: "KV pool" }).waitFor();
-});
+  assert.equal(await page.locator("h1.address").textContent(), before[1]);
+}, { viewport: { width: 360, height: 740 } });
 
 await check("choices are live, hold, and tell why", async (page, base) => {
   await views.choices(page, base);
@@ -300,8 +323,9 @@ await check("changes ask first", async (page, base) => {
   await page.getByRole("dialog").getByText("go on to their end").waitFor();
   await page.keyboard.press("Escape");
   await page.getByRole("dialog").waitFor({ state: "detached" });
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Remove at once…", "the focus goes back");
   assert.deepEqual(fixture.changes, []);
-  for (const [button, want] of [["Drain…", `POST /workers/drain {"url":"${url}","drain":true}`], ["Remove…", `DELETE /workers?url=${url} `], ["Remove at once…", `DELETE /workers?now=true&url=${url} `]]) {
+  for (const [button, want] of [["Drain…", `POST /workers/drain {"url":"${url}","drain":true}`], ["Cordon…", `POST /workers/cordon {"url":"${url}","cordon":true}`], ["Remove…", `DELETE /workers?url=${url} `], ["Remove at once…", `DELETE /workers?now=true&url=${url} `]]) {
     await page.getByRole("button", { name: button, exact: true }).click();
     await page.getByRole("dialog").getByRole("button", { name: button.slice(0, -1), exact: true }).click();
     await page.getByRole("dialog").waitFor({ state: "detached" });
@@ -314,7 +338,41 @@ await check("changes ask first", async (page, base) => {
   await page.getByRole("dialog").getByRole("button", { name: "End drain" }).click();
   await page.getByRole("dialog").waitFor({ state: "detached" });
   assert.match(fixture.changes.pop(), /^POST .*"drain":false}$/);
+  for (const [node, button, want] of [["gpu-000", "Drain", "drain"], ["gpu-001", "End drain", "drain"], ["gpu-000", "Cordon", "cordon"], ["gpu-003", "End cordon", "cordon"]]) {
+    const name = node + ".cluster.example";
+    await page.goto(base + "/console#/nodes/" + name);
+    await page.getByRole("heading", { name }).waitFor();
+    await page.getByRole("button", { name: button + "…", exact: true }).click();
+    assert.deepEqual(fixture.changes, []);
+    await page.getByRole("dialog").getByRole("button", { name: button, exact: true }).click();
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+    assert.equal(fixture.changes.pop(), `POST /workers/${want} {"node":"${name}","${want}":${!button.startsWith("End")}}`);
+  }
 });
+
+/** What a visit costs, as Lighthouse counts it. Times are of this machine and only told. */
+for (const state of ["normal", "many"]) {
+  for (const [width, height] of widths.slice(0, 2)) {
+    await check(`a visit, ${state}, at ${width}`, async (page, base) => {
+      fixture.state = state;
+      await page.addInitScript(() => {
+        globalThis.cost = { shift: 0, blocked: 0 };
+        new PerformanceObserver(l => { for (const e of l.getEntries()) if (!e.hadRecentInput) cost.shift += e.value; }).observe({ type: "layout-shift", buffered: true });
+        new PerformanceObserver(l => { for (const e of l.getEntries()) cost.blocked += Math.max(0, e.duration - 50); }).observe({ type: "longtask", buffered: true });
+      });
+      const sizes = [];
+      page.on("response", r => { if (r.url().startsWith(base + "/console")) sizes.push(r.body().then(b => gzipSync(b).length)); });
+      await views.overview(page, base);
+      await answers(page, "/status");
+      const { shift, blocked, paint } = await page.evaluate(() => ({ ...cost, paint: performance.getEntriesByName("first-contentful-paint")[0].startTime }));
+      const sent = (await Promise.all(sizes)).reduce((a, n) => a + n, 0);
+      console.log(`     ${sizes.length} files of ${sent} bytes compressed, first paint after ${Math.round(paint)} ms, ${Math.round(blocked)} ms blocked, layout shift ${shift.toFixed(3)}`);
+      assert.equal(sizes.length, 3);
+      assert.ok(sent < 70_000, `${sent} bytes`);
+      assert.ok(shift < 0.1, `layout shifts by ${shift}`); // as Lighthouse calls good
+    }, { viewport: { width, height } });
+  }
+}
 
 await check("1,000 workers: the longest tasks", async (page, base) => {
   fixture.state = "many";

@@ -235,7 +235,7 @@ export async function serve() {
       case "/what_if": return json(200, whatIf(router.state));
       case "/index": return json(200, hot(router.state, ++beat));
       case "/explain": return json(200, explained(router.state, beat));
-      case "/workers": case "/workers/drain": {
+      case "/workers": case "/workers/drain": case "/workers/cordon": {
         let body = "";
         req.on("data", d => (body += d));
         return void req.on("end", () => { router.changes.push(`${req.method} ${decodeURIComponent(req.url)} ${body}`); json(200, {}); });
