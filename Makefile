@@ -233,7 +233,7 @@ tidy-check: ## check that go.mod and go.sum are tidy
 	go mod tidy -diff
 
 .PHONY: fetch
-fetch: setup $(HADOLINT_BIN) # download the tests' modules and tools; CI retries this step
+fetch: setup $(HADOLINT_BIN) $(DOCS)/bin/zensical # download the tests' modules and tools; CI retries this step
 	go list -deps -test $(PKG) github.com/nats-io/nats-server/v2 >/dev/null
 	go run $(STATICCHECK) -version
 	go run $(GOTESTSUM) --version
@@ -241,13 +241,14 @@ fetch: setup $(HADOLINT_BIN) # download the tests' modules and tools; CI retries
 # A virtual environment of its own; the site's one other requirement is Python.
 DOCS := $(CACHE)/docs-$(shell cksum < scripts/docs/requirements.txt | cut -d ' ' -f 1)
 .PHONY: docs
-# --quiet would also keep --strict from counting warnings.
-docs: $(DOCS)/bin/mkdocs ## build the pages of docs as a site in dist/site (PyPI, once)
-	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+docs: $(DOCS)/bin/zensical ## build the pages of docs as a site in dist/site, strictly (PyPI, once)
+	scripts/docs/pages.sh dist
+	$(DOCS)/bin/zensical build --strict --clean -f dist/mkdocs.yml
 
-$(DOCS)/bin/mkdocs:
+$(DOCS)/bin/zensical:
+	@scripts/setup.sh engines
 	python3 -m venv $(DOCS)
-	$(DOCS)/bin/pip install -q --disable-pip-version-check -r scripts/docs/requirements.txt
+	$(DOCS)/bin/pip install -q --disable-pip-version-check --no-compile -r scripts/docs/requirements.txt
 
 .PHONY: docker-lint
 docker-lint: $(HADOLINT_BIN) ## run hadolint on Dockerfile.cuda
