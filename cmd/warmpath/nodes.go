@@ -40,7 +40,7 @@ the nodes of the cluster, with GPUs, health and marks.`
 		}
 		answer, err := router.ask("/workers", nil, clusterPatience)
 		if err != nil {
-			return fmt.Errorf("%w. With --cluster the nodes of a cluster are asked", err)
+			return fmt.Errorf("%w. To ask the nodes of a cluster, give --cluster", err)
 		}
 		if v.asJSON {
 			_, err := cmd.OutOrStdout().Write(answer)

@@ -85,6 +85,9 @@ func sendHTTP(method, base, path, key string, body []byte, patience time.Duratio
 		req.Header.Set(fasthttp.HeaderAuthorization, "Bearer "+key)
 	}
 	if err := fasthttp.DoTimeout(req, resp, patience); err != nil {
+		if dial := (*fasthttp.ErrDialWithUpstream)(nil); errors.As(err, &dial) {
+			err = dial.Unwrap() // it has the address too
+		}
 		return 0, nil, err
 	}
 	return resp.StatusCode(), append([]byte(nil), resp.Body()...), nil

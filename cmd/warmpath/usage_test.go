@@ -110,7 +110,13 @@ func TestWrongCommandLines(t *testing.T) {
 		want string
 	}{
 		{[]string{"serve", "--workr", "http://a:1"}, "is --worker meant? (warmpath serve --help"},
-		{[]string{"serve", "--retries", "x"}, "warmpath serve --help-all lists all flags"},
+		{[]string{"serve", "--retries", "x"}, "cannot use --retries x: want a number from 0 to 65535 (warmpath serve --help-all lists all flags)"},
+		{[]string{"serve", "--queue-timeout", "10"}, "cannot use --queue-timeout 10: want a number with its unit, as in 500ms, 30s or 5m (warmpath"},
+		{[]string{"serve", "--index-max-bytes", "4GB"}, "cannot use --index-max-bytes 4GB: want a whole number (warmpath"},
+		{[]string{"serve", "--config", "/none.yaml"}, "bad configuration: cannot read --config: stat /none.yaml: no such file"},
+		{[]string{"man"}, "want the folder for the pages"},
+		{[]string{"sim", "fault"}, "want a kind of fault and a worker's URL"},
+		{[]string{"workers", "--router", "http://127.0.0.1:1"}, "cannot ask the router at http://127.0.0.1:1: dial tcp"},
 		{[]string{"serve", "http://a:1"}, "takes flags only"},
 		{[]string{"serve", "--listen", "8000"}, `cannot listen on "8000": want host:port`},
 		{[]string{"drain"}, "name a node or a worker's URL"},
