@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -125,5 +127,18 @@ func TestWrongCommandLines(t *testing.T) {
 		root := newRoot()
 		root.SetArgs(c.args)
 		require.ErrorContains(t, root.Execute(), c.want, c.args)
+	}
+}
+
+// TestRefusedByARouter: a router that is there is not looked for elsewhere, and no key and a wrong
+// one are told apart.
+func TestRefusedByARouter(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	defer s.Close()
+	for key, want := range map[string]string{"": "it needs its operator key: give --operator-key", "wrong": "the operator key is wrong"} {
+		t.Setenv("WARMPATH_OPERATOR_KEY", key)
+		_, err := warmpath(t, "", "workers", "--router", s.URL)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "--cluster")
 	}
 }
