@@ -14,6 +14,7 @@ export GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 CACHE         := $(or $(WARMPATH_CACHE),$(HOME)/.cache/warmpath)
 GOLANGCI_BIN  := $(CACHE)/golangci-lint-2.15.0/golangci-lint
 HADOLINT_BIN  := $(CACHE)/hadolint-2.15.1/bin/hadolint
+DOCS          := $(CACHE)/docs-$(shell cksum < scripts/docs/requirements.txt | cut -d ' ' -f 1)
 
 # go-nvml binds deprecated functions, each of which causes a compiler warning.
 export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
@@ -238,8 +239,6 @@ fetch: setup $(HADOLINT_BIN) $(DOCS)/bin/zensical # download the tests' modules 
 	go run $(STATICCHECK) -version
 	go run $(GOTESTSUM) --version
 
-# A virtual environment of its own; the site's one other requirement is Python.
-DOCS := $(CACHE)/docs-$(shell cksum < scripts/docs/requirements.txt | cut -d ' ' -f 1)
 .PHONY: docs
 docs: $(DOCS)/bin/zensical ## build the pages of docs as a site in dist/site, strictly (PyPI, once)
 	scripts/docs/pages.sh dist
