@@ -14,6 +14,7 @@ export GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 CACHE         := $(or $(WARMPATH_CACHE),$(HOME)/.cache/warmpath)
 GOLANGCI_BIN  := $(CACHE)/golangci-lint-2.15.0/golangci-lint
 HADOLINT_BIN  := $(CACHE)/hadolint-2.15.1/bin/hadolint
+DOCS          := $(CACHE)/docs-$(shell cksum < scripts/docs/requirements.txt | cut -d ' ' -f 1)
 
 # go-nvml binds deprecated functions, each of which causes a compiler warning.
 export CGO_CFLAGS := -O2 -g -Wno-deprecated-declarations
@@ -233,21 +234,20 @@ tidy-check: ## check that go.mod and go.sum are tidy
 	go mod tidy -diff
 
 .PHONY: fetch
-fetch: setup $(HADOLINT_BIN) # download the tests' modules and tools; CI retries this step
+fetch: setup $(HADOLINT_BIN) $(DOCS)/bin/zensical # download the tests' modules and tools; CI retries this step
 	go list -deps -test $(PKG) github.com/nats-io/nats-server/v2 >/dev/null
 	go run $(STATICCHECK) -version
 	go run $(GOTESTSUM) --version
 
-# A virtual environment of its own; the site's one other requirement is Python.
-DOCS := $(CACHE)/docs-$(shell cksum < scripts/docs/requirements.txt | cut -d ' ' -f 1)
 .PHONY: docs
-# --quiet would also keep --strict from counting warnings.
-docs: $(DOCS)/bin/mkdocs ## build the pages of docs as a site in dist/site (PyPI, once)
-	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
+docs: $(DOCS)/bin/zensical ## build the pages of docs as a site in dist/site, strictly (PyPI, once)
+	scripts/docs/pages.sh dist
+	$(DOCS)/bin/zensical build --strict --clean -f dist/mkdocs.yml
 
-$(DOCS)/bin/mkdocs:
+$(DOCS)/bin/zensical:
+	@scripts/setup.sh engines
 	python3 -m venv $(DOCS)
-	$(DOCS)/bin/pip install -q --disable-pip-version-check -r scripts/docs/requirements.txt
+	$(DOCS)/bin/pip install -q --disable-pip-version-check --no-compile -r scripts/docs/requirements.txt
 
 .PHONY: docker-lint
 docker-lint: $(HADOLINT_BIN) ## run hadolint on Dockerfile.cuda

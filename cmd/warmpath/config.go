@@ -51,7 +51,7 @@ func configure(f *pflag.FlagSet, environ []string) (origins, error) {
 	}
 	data, err := regularfile.Read(path, maxConfig)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the configuration: %w: %w", errConfig, err)
+		return nil, fmt.Errorf("%w: cannot read --%s: %w", errConfig, configFlag, err)
 	}
 	settings, err := parseConfig(data)
 	if err == nil {
@@ -172,7 +172,7 @@ func setValues(flag *pflag.Flag, s setting) error {
 		return fmt.Errorf("line %d: %s takes one value, not a list", s.line, s.name)
 	}
 	if err := flag.Value.Set(s.values[0]); err != nil {
-		return fmt.Errorf("line %d: cannot use %s %q: %w", s.lines[0], s.name, s.values[0], err)
+		return fmt.Errorf("line %d: cannot use %s %q: %w", s.lines[0], s.name, s.values[0], wanted(flag, err))
 	}
 	return nil
 }
@@ -237,7 +237,7 @@ func setFromEnv(f *pflag.FlagSet, from origins, environ []string) error {
 			err = flag.Value.Set(text)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("cannot use %s=%s: %w: %w", name, masked(flag.Name, text), errConfig, err))
+			errs = append(errs, fmt.Errorf("cannot use %s=%s: %w: %w", name, masked(flag.Name, text), errConfig, wanted(flag, err)))
 			return
 		}
 		from[flag.Name] = name

@@ -100,10 +100,10 @@ func newRemoveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "remove URL",
 		Short: "Take a worker away from a router once its requests in flight have ended",
-		Long: `Take a worker away from a router once its requests in flight have ended. It comes back when it is
-added by POST /workers, when its source has named it no more for 10 s and then names it again, or
-when the router restarts while a source names it, of which the command tells. Other routers keep
-it: "warmpath drain" takes it out of use at all routers of a cluster.`,
+		Long: `Take a worker away from a router once its requests in flight have ended. It comes back when
+POST /workers adds it, when its source leaves it out for 10 s and then lists it again, or when the
+router restarts while a source lists it; the command says if one does. Other routers keep it:
+"warmpath drain" takes it out of use at all routers of a cluster.`,
 		Example: "  warmpath remove http://gpu-3:30000\n  warmpath remove http://gpu-3:30000 --now --router http://router:8001",
 		Args:    oneTarget("a worker's URL (warmpath workers lists them)"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -114,7 +114,7 @@ func (p *eventsPrinter) stream(ctx context.Context, endpoint string, o *eventsOp
 		case <-ctx.Done():
 		}
 	}
-	stranger := ""
+	said := ""
 	sub := zmq.Subscription{
 		Endpoint: endpoint, Topic: o.topic,
 		OnMessage: func(m zmq.Message) { // When printing is slow, the publisher queues.
@@ -124,12 +124,12 @@ func (p *eventsPrinter) stream(ctx context.Context, endpoint string, o *eventsOp
 			}
 		},
 		OnMalformed: func(frames int) { notice(fmt.Sprintf("malformed message of %d frames dropped", frames)) },
-		OnConnect:   func() { stranger = "" },
+		OnConnect:   func() { said = "" },
 		OnDisconnect: func(err error) {
-			// A missing publisher may come; a peer that is none is a mistake, reported once.
-			if s := err.Error(); errors.Is(err, zmq.ErrProtocol) && s != stranger {
-				stranger = s
-				notice(s)
+			// Once for each time without a publisher, and once for a peer that is none.
+			if s := err.Error(); said == "" || errors.Is(err, zmq.ErrProtocol) && s != said {
+				said = s
+				notice(s + "; trying again")
 			}
 		},
 	}
@@ -170,6 +170,9 @@ func (p *eventsPrinter) follow(
 		case s := <-notices:
 			p.warnf("%s", s)
 		case m := <-messages:
+			for len(notices) > 0 { // they came before it
+				p.warnf("%s", <-notices)
+			}
 			if err := p.message(ctx, m, o); err != nil {
 				return err
 			}

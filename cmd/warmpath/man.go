@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,7 +18,12 @@ func newManCommand() *cobra.Command {
 		Long:  "Man writes a page for each command, made of the same texts as --help.",
 		Example: `  warmpath man /usr/local/share/man/man1
   warmpath man man1 && man -l man1/warmpath-serve.1`,
-		Args: cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("want the folder for the pages, as in warmpath man man1")
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return fmt.Errorf("cannot make the folder of the pages: %w", err)

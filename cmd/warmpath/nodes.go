@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -39,8 +40,11 @@ the nodes of the cluster, with GPUs, health and marks.`
 			return v.ofCluster(cmd, writeWorkers)
 		}
 		answer, err := router.ask("/workers", nil, clusterPatience)
-		if err != nil {
-			return fmt.Errorf("%w. With --cluster the nodes of a cluster are asked", err)
+		switch {
+		case errors.Is(err, errRouter):
+			return err
+		case err != nil:
+			return fmt.Errorf("%w. To ask the nodes of a cluster, give --cluster", err)
 		}
 		if v.asJSON {
 			_, err := cmd.OutOrStdout().Write(answer)

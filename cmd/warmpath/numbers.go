@@ -57,7 +57,7 @@ func checkNumber(f *pflag.Flag, text string) error {
 	case "duration":
 		d, err := time.ParseDuration(text)
 		if err != nil {
-			return fmt.Errorf("cannot use --%s %s: want a duration, such as 30s", f.Name, text)
+			return fmt.Errorf("cannot use --%s %s: %w", f.Name, text, wanted(f, err))
 		}
 		value, least, most = float64(d), 1, float64(longestDuration)
 	case "int", "int64", "uint", "uint32", "uint64", "float64":
@@ -89,6 +89,25 @@ func checkNumber(f *pflag.Flag, text string) error {
 		return nil
 	}
 	return fmt.Errorf("cannot use --%s %s: want %s", f.Name, text, rangeWords(kind, least, most))
+}
+
+// wanted says which values a flag takes that has refused one with err. Flags of other kinds say it
+// themselves.
+func wanted(f *pflag.Flag, err error) error {
+	if _, own := f.Value.(*retries); own {
+		return err
+	}
+	switch kind := strings.TrimSuffix(f.Value.Type(), "Slice"); kind {
+	case "duration":
+		return errors.New("want a number with its unit, as in 500ms, 30s or 5m")
+	case "int", "int64", "uint", "uint32", "uint64":
+		return errors.New("want a whole number")
+	case "float64":
+		return errors.New("want a number")
+	case "bool":
+		return errors.New("want true or false")
+	}
+	return err
 }
 
 // rangeWords says which numbers a flag takes.

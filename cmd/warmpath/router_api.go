@@ -51,8 +51,10 @@ func (o *routerOptions) send(method, path string, body []byte, patience time.Dur
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("cannot ask the router at %s: %w: is it running, and is that its operator API? Name it with --router or %s", base, err, routerEnv)
+	case status == fasthttp.StatusUnauthorized && o.key == "":
+		return nil, fmt.Errorf("%w at %s: it needs its operator key: give --operator-key or WARMPATH_OPERATOR_KEY", errRouter, base)
 	case status == fasthttp.StatusUnauthorized:
-		return nil, fmt.Errorf("%w at %s: it wants its operator key: give --operator-key or WARMPATH_OPERATOR_KEY", errRouter, base)
+		return nil, fmt.Errorf("%w at %s: the operator key is wrong: check --operator-key or WARMPATH_OPERATOR_KEY", errRouter, base)
 	case status != fasthttp.StatusOK:
 		return nil, fmt.Errorf("%w at %s with %d: %s", errRouter, base, status, messageOf(answer))
 	}
@@ -85,6 +87,9 @@ func sendHTTP(method, base, path, key string, body []byte, patience time.Duratio
 		req.Header.Set(fasthttp.HeaderAuthorization, "Bearer "+key)
 	}
 	if err := fasthttp.DoTimeout(req, resp, patience); err != nil {
+		if dial := (*fasthttp.ErrDialWithUpstream)(nil); errors.As(err, &dial) {
+			err = dial.Unwrap() // it has the address too
+		}
 		return 0, nil, err
 	}
 	return resp.StatusCode(), append([]byte(nil), resp.Body()...), nil

@@ -32,10 +32,10 @@ without it are routed by the cached tokens in their answers (--enable-cache-repo
 
 Workers that SGLang runs with --disaggregation-mode are used in pairs: the prompt is
 computed by a --prefill worker and the answer by a --decode worker. Their roles and the
-prefill workers' bootstrap ports are read from GET /server_info, so --worker does too.
+prefill workers' bootstrap ports are read from GET /server_info, so plain --worker works too.
 
 Clients talk to --listen. The operator's API (/status, /metrics, /workers, /console)
-is there too, or apart with --operator-listen; off loopback it needs --operator-key.
+is there too, or on its own address with --operator-listen; off loopback it needs --operator-key.
 SIGINT and SIGTERM drain; a second signal ends at once. SIGHUP reads files again. SIGUSR2 upgrades:
 a new process of the program, as it is on disk by then, takes over without losing a connection.`,
 		Example: `  warmpath serve --worker http://127.0.0.1:30000 --worker http://127.0.0.1:30001

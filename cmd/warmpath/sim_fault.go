@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -28,7 +29,7 @@ Kinds:
   warmpath sim fault none http://127.0.0.1:30000`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
-				return fmt.Errorf("cannot apply a fault with %d arguments: want its kind and a worker's URL (warmpath workers lists them)", len(args))
+				return errors.New("want a kind of fault and a worker's URL, as in warmpath sim fault crash http://127.0.0.1:30000 (warmpath sim fault --help lists the kinds)")
 			}
 			return nil
 		},

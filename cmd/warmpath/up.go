@@ -128,7 +128,7 @@ Try a conversation. Its second turn goes to the worker that computed the first:
     {"role": "system", "content": "%%s"},
     {"role": "user", "content": "%%s"}]}' "$SYSTEM" "$1"; }
   for QUESTION in 'What is a KV cache?' 'And who holds my prefix?'; do
-    body "$QUESTION" | curl -s -o /dev/null -d @- \
+    body "$QUESTION" | curl -fsS -o /dev/null -d @- \
       -w 'first byte after %%{time_starttransfer} s\n' \
       -H 'Content-Type: application/json' \
       %s/v1/chat/completions

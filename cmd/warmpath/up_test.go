@@ -121,7 +121,7 @@ func TestCommandsAskTheRouter(t *testing.T) {
 	assert.Equal(t, "draining", stateAt(cl.router, url))
 	text, err = warmpath(t, "", "workers")
 	require.NoError(t, err)
-	assert.Contains(t, text, url+" is draining: operator: 0 requests in flight\n")
+	assert.Contains(t, text, url+" is draining: 0 requests in flight; reason: operator\n")
 	text, err = warmpath(t, "", "workers", "--json")
 	require.NoError(t, err)
 	assert.Contains(t, text, `"drain":["operator"]`)
@@ -175,7 +175,7 @@ func TestSimFault(t *testing.T) {
 	_, err = warmpath(t, "", "sim", "fault", "crsh", w.URL())
 	require.ErrorContains(t, err, "known are crash, restart")
 	_, err = warmpath(t, "", "sim", "fault", "crash")
-	require.ErrorContains(t, err, "want its kind and a worker's URL")
+	require.ErrorContains(t, err, "want a kind of fault and a worker's URL")
 	_, err = warmpath(t, "", "sim", "fault", "crash", "http://127.0.0.1:1")
 	require.ErrorContains(t, err, "cannot reach the worker")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -168,6 +169,10 @@ func helpWidth() int {
 // wrongFlag suggests the nearest flag and names the list of all flags.
 func wrongFlag(c *cobra.Command, err error) error {
 	hint := ""
+	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
+		f := invalid.GetFlag()
+		err = fmt.Errorf("cannot use --%s %s: %w", f.Name, masked(f.Name, invalid.GetValue()), wanted(f, invalid.Unwrap()))
+	}
 	if name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --"); unknown {
 		hint = strings.Replace(meant(c.Flags(), name), ": is ", ": is --", 1)
 	}

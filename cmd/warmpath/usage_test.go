@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -110,7 +112,13 @@ func TestWrongCommandLines(t *testing.T) {
 		want string
 	}{
 		{[]string{"serve", "--workr", "http://a:1"}, "is --worker meant? (warmpath serve --help"},
-		{[]string{"serve", "--retries", "x"}, "warmpath serve --help-all lists all flags"},
+		{[]string{"serve", "--retries", "x"}, "cannot use --retries x: want a number from 0 to 65535 (warmpath serve --help-all lists all flags)"},
+		{[]string{"serve", "--queue-timeout", "10"}, "cannot use --queue-timeout 10: want a number with its unit, as in 500ms, 30s or 5m (warmpath"},
+		{[]string{"serve", "--index-max-bytes", "4GB"}, "cannot use --index-max-bytes 4GB: want a whole number (warmpath"},
+		{[]string{"serve", "--config", "/none.yaml"}, "bad configuration: cannot read --config: stat /none.yaml: no such file"},
+		{[]string{"man"}, "want the folder for the pages"},
+		{[]string{"sim", "fault"}, "want a kind of fault and a worker's URL"},
+		{[]string{"workers", "--router", "http://127.0.0.1:1"}, "cannot ask the router at http://127.0.0.1:1: dial tcp"},
 		{[]string{"serve", "http://a:1"}, "takes flags only"},
 		{[]string{"serve", "--listen", "8000"}, `cannot listen on "8000": want host:port`},
 		{[]string{"drain"}, "name a node or a worker's URL"},
@@ -119,5 +127,18 @@ func TestWrongCommandLines(t *testing.T) {
 		root := newRoot()
 		root.SetArgs(c.args)
 		require.ErrorContains(t, root.Execute(), c.want, c.args)
+	}
+}
+
+// TestRefusedByARouter: a router that is there is not looked for elsewhere, and no key and a wrong
+// one are told apart.
+func TestRefusedByARouter(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	defer s.Close()
+	for key, want := range map[string]string{"": "it needs its operator key: give --operator-key", "wrong": "the operator key is wrong"} {
+		t.Setenv("WARMPATH_OPERATOR_KEY", key)
+		_, err := warmpath(t, "", "workers", "--router", s.URL)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "--cluster")
 	}
 }

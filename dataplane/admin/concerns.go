@@ -145,7 +145,7 @@ var workerConcerns = []workerConcern{
 		"draining", Note, "is draining", "are draining",
 		"It can be stopped once its requests have ended; warmpath undrain ends the drain of an operator.",
 		func(w *WorkerStatus, _ time.Time) (string, float64, bool) {
-			return strings.Join(w.Drain, ", ") + ": " + Plural(int(w.InFlight), "request") + " in flight", w.StateSeconds, w.State == "draining"
+			return Plural(int(w.InFlight), "request") + " in flight; reason: " + strings.Join(w.Drain, ", "), w.StateSeconds, w.State == "draining"
 		},
 	},
 }

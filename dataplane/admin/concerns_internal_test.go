@@ -125,7 +125,7 @@ func TestConcerns(t *testing.T) {
 			first(func(w *WorkerStatus) { w.Load.ReportsStale, w.Load.AgeSeconds = true, 12 }),
 		},
 		{
-			"worker_draining", Note, "http://w0:30000", "http://w0:30000 is draining: operator, leaving: 2 requests in flight", 9,
+			"worker_draining", Note, "http://w0:30000", "http://w0:30000 is draining: 2 requests in flight; reason: operator, leaving", 9,
 			first(func(w *WorkerStatus) {
 				w.State, w.StateSeconds, w.Drain, w.InFlight = "draining", 9, []string{"operator", "leaving"}, 2
 			}),

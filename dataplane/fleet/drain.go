@@ -196,7 +196,7 @@ func (d *drainer) drainNode(ctx context.Context, name string, on bool) (Scope, e
 // node returns a node of the cluster; one that is away is known by its mark, and has no workers.
 func (d *drainer) node(name string) (*cluster.Node, error) {
 	if d.marker == nil {
-		return nil, fmt.Errorf("cannot find node %s: %w: this router is in no cluster, and knows workers only", name, ErrUnknownNode)
+		return nil, fmt.Errorf("cannot find node %s: %w: this router is in no cluster; name a worker by its URL", name, ErrUnknownNode)
 	}
 	v := d.marker.View()
 	if i := slices.IndexFunc(v.Nodes, func(n cluster.Node) bool { return n.Name == name }); i >= 0 {

@@ -21,7 +21,7 @@ var (
 func Read(file string, most int64) ([]byte, error) {
 	f, err := Open(file, os.Stat, os.OpenFile)
 	if errors.Is(err, ErrNotRegular) {
-		return nil, fmt.Errorf("%s is no regular file", file)
+		return nil, fmt.Errorf("%s is not a regular file", file)
 	}
 	if err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ func TestRead(t *testing.T) {
 	require.NoError(t, os.Symlink("/dev/zero", at("device")))
 	require.NoError(t, os.Symlink("long", at("link")))
 	require.NoError(t, os.WriteFile(at("long"), []byte(strings.Repeat("x", 100)), 0o600))
-	for name, want := range map[string]string{"pipe": "no regular file", "device": "no regular file", ".": "no regular file", "long": "larger than 99", "none": "no such file"} {
+	for name, want := range map[string]string{"pipe": "not a regular file", "device": "not a regular file", ".": "not a regular file", "long": "larger than 99", "none": "no such file"} {
 		_, err := regularfile.Read(at(name), 99)
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, at(name))

@@ -99,7 +99,7 @@ func (r *Router) bind(l net.Listener, addr string) (err error) {
 	}
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("cannot listen on %s: %w: stop the process that listens there, upgrade it by SIGUSR2, or give another address",
+		return fmt.Errorf("cannot listen on %s: %w: stop the process that listens there, or choose another address (a running router is upgraded with SIGUSR2)",
 			addr, syscall.EADDRINUSE)
 	case err != nil:
 		return fmt.Errorf("cannot listen on %s: %w", addr, err)

@@ -37,7 +37,7 @@ func own(name string, info fs.FileInfo) error {
 	owner, known := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%w: %s is no regular file", ErrShared, name)
+		return fmt.Errorf("%w: %s is not a regular file", ErrShared, name)
 	case !known || int(owner.Uid) != os.Geteuid():
 		return fmt.Errorf("%w: %s is another user's", ErrShared, name)
 	case info.Mode().Perm()&0o077 != 0:

@@ -36,7 +36,7 @@ func TestOpenOwn(t *testing.T) {
 	}
 	require.NoError(t, os.Symlink(path("own"), path("link")))
 	require.NoError(t, syscall.Mkfifo(path("pipe"), 0o600))
-	for name, why := range map[string]string{path("link"): "symbolic link", path("pipe"): "no regular file", folder: "no regular file"} {
+	for name, why := range map[string]string{path("link"): "symbolic link", path("pipe"): "not a regular file", folder: "not a regular file"} {
 		_, err = secrets.OpenOwn(name)
 		require.ErrorIs(t, err, secrets.ErrShared, name)
 		require.ErrorContains(t, err, why)

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrFiles means that a certificate, key or list of authorities cannot be used.
-var ErrFiles = errors.New("secure: unusable file")
+var ErrFiles = errors.New("tlsconfig: unusable file")
 
 // maxFile bounds certificates, keys and lists of authorities: those of a whole system have 250 KB.
 const maxFile = 1 << 20
@@ -60,7 +60,7 @@ func loadPool(file string) (*x509.CertPool, error) {
 // paired refuses a certificate without a key, and the reverse.
 func paired(what, cert, key string) error {
 	if (cert == "") != (key == "") {
-		return fmt.Errorf("cannot use %s: %w: a certificate needs its key, and a key its certificate", what, ErrFiles)
+		return fmt.Errorf("cannot use %s: %w: give both the certificate and its key", what, ErrFiles)
 	}
 	return nil
 }

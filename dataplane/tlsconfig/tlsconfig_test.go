@@ -225,8 +225,8 @@ func TestBadFiles(t *testing.T) {
 		files tlsconfig.ServerFiles
 		says  string
 	}{
-		{"no key", tlsconfig.ServerFiles{Cert: pair.Cert}, "needs its key"},
-		{"no certificate", tlsconfig.ServerFiles{Key: pair.Key}, "needs its key"},
+		{"no key", tlsconfig.ServerFiles{Cert: pair.Cert}, "give both the certificate and its key"},
+		{"no certificate", tlsconfig.ServerFiles{Key: pair.Key}, "give both the certificate and its key"},
 		{"another certificate's key", tlsconfig.ServerFiles{Cert: pair.Cert, Key: other.Key}, "private key does not match"},
 		{"missing certificate", tlsconfig.ServerFiles{Cert: missing, Key: pair.Key}, "missing.pem"},
 		{"missing key", tlsconfig.ServerFiles{Cert: pair.Cert, Key: missing}, "missing.pem"},

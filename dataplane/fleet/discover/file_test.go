@@ -52,7 +52,7 @@ func TestBadFileKeepsTheLastGoodSet(t *testing.T) {
 	require.NoError(t, os.Remove(path))
 	troubled(t, s, "no such file")
 	require.NoError(t, syscall.Mkfifo(path, 0o600))
-	troubled(t, s, "no regular file")
+	troubled(t, s, "not a regular file")
 	require.NoError(t, os.Remove(path))
 	require.Equal(t, sets, d.count(), "a bad file is no set")
 	require.Contains(t, d.logged(), "known ones stay")
