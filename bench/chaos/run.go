@@ -34,6 +34,7 @@ type Config struct {
 	Storm    time.Duration // of one storm; default 1 min
 	Every    time.Duration // between two faults, on average; default 0.5 s
 	Clients  int           // default 24
+	Calm     int           // requests of a calm, asked twice; default 120
 	Dir      string        // of logs, journals and files; default a new temporary one
 	Progress io.Writer
 }
@@ -43,11 +44,10 @@ const (
 	thinkTime = 200 * time.Millisecond
 	// graceful is how long a fault explains failures after its end: breakers, time-outs, restarts.
 	graceful = 30 * time.Second
-	calmAsks = 120
 )
 
 func (c *Config) setDefaults() {
-	c.Storm, c.Every, c.Clients = cmp.Or(c.Storm, time.Minute), cmp.Or(c.Every, time.Second/2), cmp.Or(c.Clients, 24)
+	c.Storm, c.Every, c.Clients, c.Calm = cmp.Or(c.Storm, time.Minute), cmp.Or(c.Every, time.Second/2), cmp.Or(c.Clients, 24), cmp.Or(c.Calm, 120)
 	c.Progress = &lines{to: c.Progress}
 }
 
@@ -442,9 +442,9 @@ func (s *site) calm(base []levels) []levels {
 	before := s.counts
 	s.faults = s.faults[:0:0] // nothing explains anything now
 	s.mu.Unlock()
-	s.asks(rand.New(rand.NewPCG(s.Seed, 0)), calmAsks) // warms
+	s.asks(rand.New(rand.NewPCG(s.Seed, 0)), s.Calm) // warms
 	from := s.hits()
-	s.asks(rand.New(rand.NewPCG(s.Seed, 0)), calmAsks)
+	s.asks(rand.New(rand.NewPCG(s.Seed, 0)), s.Calm)
 	to := s.hits()
 	for _, c := range s.clients {
 		c.CloseIdleConnections()
@@ -457,8 +457,8 @@ func (s *site) calm(base []levels) []levels {
 	if s.stopped() {
 		return nil
 	}
-	if now[answered]-before[answered] != 2*calmAsks {
-		s.violate("of %d requests without a fault %d are answered", 2*calmAsks, now[answered]-before[answered])
+	if now[answered]-before[answered] != 2*int64(s.Calm) {
+		s.violate("of %d requests without a fault %d are answered", 2*s.Calm, now[answered]-before[answered])
 	}
 	s.await("the limited client has its place", s.place)
 	s.readJournals()

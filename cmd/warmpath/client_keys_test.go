@@ -53,9 +53,7 @@ func TestClientKeys(t *testing.T) {
 	}
 	cfg.Requests.Clients.Keys, cfg.Logs.Access = file, access
 	unhurried(&cfg)
-	cl, err := newCluster(clusterSize{workers: 1}, sim.Config{APIKey: engineKey, Log: slog.New(slog.DiscardHandler)}, cfg)
-	require.NoError(t, err)
-	base := runCluster(t, cl, 1)
+	_, base := startWith(t, clusterSize{workers: 1}, sim.Config{APIKey: engineKey, Log: slog.New(slog.DiscardHandler)}, cfg)
 	ask := func(key string) (int, string) {
 		return askWith(t, http.MethodPost, base+"/generate", `{"text":"hello","sampling_params":{"max_new_tokens":4}}`, "Bearer "+key)
 	}
@@ -105,9 +103,7 @@ func TestClientTokens(t *testing.T) {
 		c := &cfg.Requests.Clients
 		c.JWKS, c.Issuer, c.TokenAudience, cfg.Logs.Access = source, "https://issuer", "warmpath", access
 		unhurried(&cfg)
-		cl, err := newCluster(clusterSize{workers: 1}, sim.Config{Log: slog.New(slog.DiscardHandler)}, cfg)
-		require.NoError(t, err)
-		base := runCluster(t, cl, 1)
+		_, base := startWith(t, clusterSize{workers: 1}, sim.Config{Log: slog.New(slog.DiscardHandler)}, cfg)
 		return func(token string) int {
 			status, _ := askWith(t, http.MethodPost, base+"/generate", `{"text":"hello","sampling_params":{"max_new_tokens":4}}`, "Bearer "+token)
 			return status

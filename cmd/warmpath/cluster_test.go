@@ -47,15 +47,21 @@ func startWith(t *testing.T, size clusterSize, worker sim.Config, router router.
 // runCluster runs a cluster and waits until the router knows so many ranks.
 func runCluster(t *testing.T, cl *simulation, ranks int) (base string) {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- cl.run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-done)
-	})
+	runTo(t, cl.run)
 	awaitCluster(t, cl, ranks)
 	return "http://" + cl.router.Addr()
+}
+
+// runTo runs a process's part until the test ends.
+func runTo(t *testing.T, run func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
 }
 
 // unhurried has a router look at its workers often, and hold it against none that this machine, which may be busy, lets it wait for an answer.
@@ -111,7 +117,7 @@ func unheard(cl *simulation) string {
 		told[w.URL()] = batches
 	}
 	for _, w := range cl.router.Status().Workers {
-		if batches := told[w.URL]; batches != nil && w.Events.State != "none" && (w.Events.Sequence+1 != batches[w.Rank] || w.Events.State != "live") {
+		if batches := told[w.URL]; batches != nil && w.Role != "decode" && w.Events.State != "none" && (w.Events.Sequence+1 != batches[w.Rank] || w.Events.State != "live") {
 			return fmt.Sprintf("%s has told %d batches, and %d is the last that was heard: %s", w.ID, batches[w.Rank], w.Events.Sequence, w.Events.State)
 		}
 	}

@@ -11,6 +11,7 @@ const (
 	stormRests    = 15 // requests at rest after each of them
 
 	chaosLasts = time.Second
+	chaosCalm  = 24 // requests of each calm
 
 	upgrades       = 1
 	upgradeClients = 9

@@ -11,6 +11,7 @@ const (
 	stormRests    = 40
 
 	chaosLasts = 5 * time.Second
+	chaosCalm  = 120
 
 	upgrades       = 5
 	upgradeClients = 48

@@ -68,7 +68,7 @@ func TestSidecarCollectsSeldom(t *testing.T) {
 	const (
 		tier    = 64 << 30
 		held    = tier / tierIndexShare
-		garbage = 2 << 30
+		garbage = 512 << 20
 		piece   = 64 << 10
 	)
 	percent, limit := collectorSettings(65<<30, held, tier)

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/router"
-	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // messagesReply is the usage of an answer of /v1/messages, with what the router said about it.
@@ -23,36 +22,10 @@ type messagesReply struct {
 	text           string
 }
 
-// heard waits until all requests are over for the router, and the events of the workers that compute
-// prompts have come.
-func (c *pairCluster) heard(t *testing.T) {
-	t.Helper()
-	missing := func() string {
-		st := c.router.Status()
-		if st.InFlight != 0 {
-			return fmt.Sprintf("%d requests are in flight", st.InFlight)
-		}
-		for _, w := range c.sims {
-			batches, rests := w.Batches()
-			for i := range st.Workers {
-				s := &st.Workers[i]
-				if s.URL != w.URL() || s.Role == "decode" || batches == nil {
-					continue
-				}
-				if !rests || s.Events.Sequence+1 != batches[s.Rank] {
-					return fmt.Sprintf("%s has told %d batches, and %d is the last that was heard", s.ID, batches[s.Rank], s.Events.Sequence)
-				}
-			}
-		}
-		return ""
-	}
-	testkit.AwaitThat(t, func() bool { return missing() == "" }, missing)
-}
-
 // askMessages sends a turn when the router knows all that happened before.
 func askMessages(t *testing.T, cl *pairCluster, body map[string]any) (r messagesReply) {
 	t.Helper()
-	cl.heard(t)
+	settle(t, cl.simulation)
 	raw, err := json.Marshal(body)
 	require.NoError(t, err)
 	resp, err := http.Post(cl.base+"/v1/messages?beta=true", "application/json", strings.NewReader(string(raw)))

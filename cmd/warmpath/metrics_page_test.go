@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -43,8 +42,7 @@ func TestMetricsPageIsTrue(t *testing.T) {
 	unhurried(&cfg)
 	cl, err := newCluster(clusterSize{workers: 1, prefill: 1, decode: 1}, sim.Config{TimeScale: 1000, Log: log}, cfg)
 	require.NoError(t, err)
-	runTo(t, cl.run)
-	awaitCluster(t, cl, 3)
+	runCluster(t, cl, 3)
 	for range 3 {
 		resp, err := http.Post("http://"+cl.router.Addr()+"/generate", "application/json", strings.NewReader(`{"text":"x","sampling_params":{"max_new_tokens":2}}`))
 		require.NoError(t, err)
@@ -60,18 +58,6 @@ func TestMetricsPageIsTrue(t *testing.T) {
 	require.NoError(t, err)
 	runTo(t, node.Run)
 	checkPage(t, rows, "http://"+node.Addr()+"/metrics")
-}
-
-// runTo runs a process's part until the test ends.
-func runTo(t *testing.T, run func(context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		assert.NoError(t, <-done)
-	})
 }
 
 // checkPage compares the series of Warmpath at a URL with the page, and returns their number.

@@ -82,14 +82,8 @@ func runPairs(t *testing.T, size clusterSize, worker sim.Config, router router.C
 		prefill: cl.sims[size.workers : size.workers+size.prefill], decode: cl.sims[size.workers+size.prefill:],
 		ranks: max(worker.DPSize, 1) * len(cl.sims),
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- cl.run(ctx) }()
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		stop()
-		require.NoError(t, <-done)
-	})
+	runTo(t, cl.run)
+	t.Cleanup(transport.CloseIdleConnections) // before the router ends
 	c.ready(t)
 	return c
 }
@@ -186,13 +180,7 @@ func startSimulated(t *testing.T, cfg sim.Config) *sim.Worker {
 	t.Helper()
 	w, err := sim.New(cfg)
 	require.NoError(t, err)
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- w.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-done)
-	})
+	runTo(t, w.Run)
 	return w
 }
 

@@ -34,19 +34,10 @@ func startQueued(t *testing.T, workers int, worker sim.Config, router router.Con
 	router.Listen = "127.0.0.1:0"
 	router.Queue.Timeout = cmp.Or(router.Queue.Timeout, 16*time.Hour) // nobody is overdue
 	unhurried(&router)
-	cl, err := newCluster(clusterSize{workers: workers}, worker, router)
-	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- cl.run(ctx) }()
+	cl, base = startWith(t, clusterSize{workers: workers}, worker, router)
 	client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}
-	t.Cleanup(func() {
-		client.CloseIdleConnections()
-		stop()
-		require.NoError(t, <-done)
-	})
-	awaitCluster(t, cl, workers)
-	return cl, "http://" + cl.router.Addr(), client
+	t.Cleanup(client.CloseIdleConnections) // before the router ends
+	return cl, base, client
 }
 
 // asked is one answered request.

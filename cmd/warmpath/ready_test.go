@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -73,10 +72,8 @@ func TestReadyWhenEventsAreKnown(t *testing.T) {
 	unhurried(&cfg)
 	router, err := router.New(cfg)
 	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- router.Run(ctx) }()
-	defer func() { stop(); require.NoError(t, <-done); http.DefaultClient.CloseIdleConnections() }()
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	runTo(t, router.Run)
 
 	ready := func() (ok bool, lacks map[string]string) {
 		resp, err := http.Get("http://" + router.Addr() + "/ready")

@@ -18,7 +18,6 @@ import (
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/warmpath/warmpath/bench/sim"
 	"github.com/warmpath/warmpath/dataplane/admin"
@@ -38,7 +37,7 @@ type reloading struct {
 // startReloading runs it until the test ends. text is the first configuration, without what the test itself needs.
 func startReloading(t *testing.T, workers int, text func(urls []string) string) *reloading {
 	t.Helper()
-	before := goleak.IgnoreCurrent()
+	leaveNothing(t)
 	r := &reloading{path: filepath.Join(t.TempDir(), "warmpath.yaml")}
 	var running sync.WaitGroup
 	ctx, stop := context.WithCancel(context.Background())
@@ -71,12 +70,6 @@ func startReloading(t *testing.T, workers int, text func(urls []string) string) 
 		router.Wait()
 		stop()
 		running.Wait()
-		rest := []goleak.Option{
-			before, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-			goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
-			goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
-		}
-		testkit.AwaitThat(t, func() bool { return goleak.Find(rest...) == nil }, func() string { return fmt.Sprint(goleak.Find(rest...)) })
 	})
 	return r
 }

@@ -35,23 +35,10 @@ type restartFleet struct {
 func startFleet(t *testing.T, n int, kept ...int) *restartFleet {
 	t.Helper()
 	f := &restartFleet{t: t, file: filepath.Join(t.TempDir(), "index.snapshot")}
-	ctx, stop := context.WithCancel(context.Background())
-	var done []chan error
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	for range n {
-		w, err := sim.New(sim.Config{Log: slog.New(slog.DiscardHandler), TimeScale: 50, EventConfig: sim.EventConfig{BufferSteps: slices.Concat(kept, []int{4})[0]}})
-		require.NoError(t, err)
-		f.sims = append(f.sims, w)
-		ended := make(chan error, 1)
-		go func() { ended <- w.Run(ctx) }()
-		done = append(done, ended)
+		f.sims = append(f.sims, startSimulated(t, sim.Config{Log: slog.New(slog.DiscardHandler), TimeScale: 50, EventConfig: sim.EventConfig{BufferSteps: slices.Concat(kept, []int{4})[0]}}))
 	}
-	t.Cleanup(func() {
-		stop()
-		for _, ended := range done {
-			require.NoError(t, <-ended)
-		}
-		http.DefaultClient.CloseIdleConnections()
-	})
 	return f
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -160,9 +159,7 @@ func TestWorkersWithKeys(t *testing.T) {
 
 // TestDoctorKeys: doctor says what a refusal is, and examines the worker with its key.
 func TestDoctorKeys(t *testing.T) {
-	cl, err := newCluster(clusterSize{workers: 1}, sim.Config{APIKey: engineKey, Log: slog.New(slog.DiscardHandler)}, router.Config{Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
-	runCluster(t, cl, 1)
+	cl, _ := startWith(t, clusterSize{workers: 1}, sim.Config{APIKey: engineKey, Log: slog.New(slog.DiscardHandler)}, router.Config{Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
 	url := cl.sims[0].URL()
 	for _, args := range [][]string{{url}, {url, "--worker-api-key-file", keyFile(t, "", "another\n")}} {
 		found, failed := runDoctor(t, args...)
@@ -184,9 +181,7 @@ func TestServerInfoIsNotForClients(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	cfg := router.Config{Listen: "127.0.0.1:0", Sources: fleet.SourceConfig{KeyFile: keyFile(t, "", engineKey+" "+adminKey)}, Log: quiet}
 	unhurried(&cfg)
-	cl, err := newCluster(clusterSize{workers: 1}, sim.Config{APIKey: engineKey, AdminAPIKey: adminKey, Log: quiet}, cfg)
-	require.NoError(t, err)
-	base := runCluster(t, cl, 1)
+	_, base := startWith(t, clusterSize{workers: 1}, sim.Config{APIKey: engineKey, AdminAPIKey: adminKey, Log: quiet}, cfg)
 	for _, method := range []string{"GET", "HEAD", "POST", "OPTIONS"} {
 		for _, path := range []string{
 			"/server_info", "/get_server_info", "/server_info?x=1", "//server_info", "/%73erver_info", "/v1/models/../../server_info",
@@ -200,7 +195,7 @@ func TestServerInfoIsNotForClients(t *testing.T) {
 			}
 		}
 	}
-	_, err = workers.Identify(t.Context(), base, workers.Config{Timeout: patience})
+	_, err := workers.Identify(t.Context(), base, workers.Config{Timeout: patience})
 	require.ErrorIs(t, err, workers.ErrNotWorker)
 	require.ErrorContains(t, err, "is a router")
 	behind := router.Config{Listen: "127.0.0.1:0", Log: quiet}
@@ -208,10 +203,7 @@ func TestServerInfoIsNotForClients(t *testing.T) {
 	unhurried(&behind)
 	front, err := router.New(behind)
 	require.NoError(t, err)
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- front.Run(ctx) }()
-	defer func() { stop(); require.NoError(t, <-done) }()
+	runTo(t, front.Run)
 	testkit.AwaitThat(t, func() bool {
 		all := front.Status().Workers
 		return len(all) == 1 && all[0].Engine == "a Warmpath router"

@@ -206,14 +206,20 @@ func (y *harness) says(s *scripted, specs ...worker.Spec) {
 	y.pass(2 * time.Second)
 }
 
+// follow runs workers of one model, which a new source names, the manager's only one.
+func (y *harness) follow(hosts ...string) *scripted {
+	s := newScripted("s")
+	y.run("m", hosts...)
+	y.manager.SetSources([]discover.Source{s})
+	y.says(s, specsOf(hosts...)...)
+	return s
+}
+
 const ready, draining, dead = "ready", "draining", "dead"
 
 func TestManagerDrainsWhatLeft(t *testing.T) {
 	inHarness(t, func(y *harness) {
-		y.run("m", "a", "b", "c", "d")
-		s := newScripted("s")
-		y.manager.SetSources([]discover.Source{s})
-		y.says(s, specsOf("a", "b", "c", "d")...)
+		s := y.follow("a", "b", "c", "d")
 		y.has(map[string]string{"a": ready, "b": ready, "c": ready, "d": ready}, "all are added")
 
 		a, b := y.worker("a").Ranks()[0].Load.Begin(10), y.worker("b").Ranks()[0].Load.Begin(10)
@@ -259,10 +265,7 @@ func (m *slowMarker) Unmark(context.Context, string) error {
 // long.
 func TestDrainHoldsAtOnce(t *testing.T) {
 	inHarness(t, func(y *harness) {
-		y.run("m", "a", "b")
-		s := newScripted("s")
-		y.manager.SetSources([]discover.Source{s})
-		y.says(s, specsOf("a", "b")...)
+		y.follow("a", "b")
 		for _, after := range []time.Duration{markTimeout / 2, markTimeout * 2} {
 			y.manager.marker = &slowMarker{reach: y.manager.SetMarks, after: after}
 			for _, state := range []string{draining, ready} {
@@ -312,10 +315,7 @@ func TestManagerRenamesAWorker(t *testing.T) {
 
 func TestManagerKeepsWhatIsBack(t *testing.T) {
 	inHarness(t, func(y *harness) {
-		y.run("m", "a", "b")
-		s := newScripted("s")
-		y.manager.SetSources([]discover.Source{s})
-		y.says(s, specsOf("a", "b")...)
+		s := y.follow("a", "b")
 		before := y.worker("a")
 		lease := before.Ranks()[0].Load.Begin(10)
 		y.says(s, specsOf("b")...)
@@ -333,10 +333,7 @@ func TestManagerKeepsWhatIsBack(t *testing.T) {
 // to another and leases that end one after the other cost no cache and not the whole cluster.
 func TestManagerKeepsWhatFlaps(t *testing.T) {
 	inHarness(t, func(y *harness) {
-		y.run("m", "a", "b", "c")
-		s := newScripted("s")
-		y.manager.SetSources([]discover.Source{s})
-		y.says(s, specsOf("a", "b", "c")...)
+		s := y.follow("a", "b", "c")
 		before := y.worker("a")
 		for range 3 {
 			y.says(s, specsOf("b", "c")...)
@@ -472,11 +469,8 @@ func TestManagerAndAFlappingSource(t *testing.T) {
 		for _, partly := range []bool{false, true} { // one worker is named meanwhile
 			t.Run(fmt.Sprintf("%v, partly=%v", empty, partly), func(t *testing.T) {
 				inHarness(t, func(y *harness) {
-					y.run("m", "a", "b")
-					s := newScripted("s")
-					y.manager.SetSources([]discover.Source{s})
+					s := y.follow("a", "b")
 					all := map[string]string{"a": ready, "b": ready}
-					y.says(s, specsOf("a", "b")...)
 					before := y.worker("a")
 					for range 3 {
 						if partly {
@@ -507,10 +501,7 @@ func TestManagerAndAFlappingSource(t *testing.T) {
 
 func TestManagerWaitsForTheReplacement(t *testing.T) {
 	inHarness(t, func(y *harness) {
-		y.run("m", "a")
-		s := newScripted("s")
-		y.manager.SetSources([]discover.Source{s})
-		y.says(s, specsOf("a")...)
+		s := y.follow("a")
 		y.says(s, specsOf("b")...)
 		y.has(map[string]string{"a": ready, "b": dead}, "b does not run yet")
 		y.pass(2 * time.Minute)
@@ -585,10 +576,8 @@ func TestManagerChangesInPlace(t *testing.T) {
 
 func TestManagerObeysOperators(t *testing.T) {
 	inHarness(t, func(y *harness) {
-		y.run("m", "a", "b", "c")
-		s := newScripted("s")
-		y.manager.SetSources([]discover.Source{s})
-		y.says(s, specsOf("a", "b")...)
+		y.run("m", "c")
+		s := y.follow("a", "b")
 		require.NoError(t, y.manager.Add(worker.Spec{URL: "http://c:1/"}))
 		y.pass(time.Second)
 		require.Equal(t, []string{"api"}, y.manager.Origins("http://c:1"))
@@ -634,10 +623,8 @@ func TestManagerObeysOperators(t *testing.T) {
 // TestCordonOfALoneRouter: a router without a cluster keeps its cordons itself.
 func TestCordonOfALoneRouter(t *testing.T) {
 	inHarness(t, func(y *harness) {
-		y.run("m", "a", "b")
-		s := newScripted("s")
-		y.manager.SetSources([]discover.Source{s})
-		y.says(s, specsOf("a")...)
+		y.run("m", "b")
+		s := y.follow("a")
 		cordon := func(host string, on bool) error {
 			scope, err := y.manager.Cordon(t.Context(), Target{URL: "http://" + host + ":1/"}, on)
 			require.Equal(t, Scope{}, scope, "it holds at this router")

@@ -18,6 +18,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
 const (
@@ -36,7 +37,7 @@ func large(c *ingress.Config) { c.MaxBody = func() int { return 64 << 20 } }
 
 // TestLyingLengths: clients that announce long bodies and send little of them get little
 // memory.
-func TestLyingLengths(t *testing.T) { overBoth(t, testLyingLengths) }
+func TestLyingLengths(t *testing.T) { tlstest.OverBoth(t, testLyingLengths) }
 
 func testLyingLengths(t *testing.T) {
 	t.Helper()
@@ -70,7 +71,7 @@ func testLyingLengths(t *testing.T) {
 
 // TestBodies: bodies of all sizes arrive, in pieces of any size, and the next request behind
 // them is found. A client that leaves in the middle ends its connection.
-func TestBodies(t *testing.T) { overBoth(t, testBodies) }
+func TestBodies(t *testing.T) { tlstest.OverBoth(t, testBodies) }
 
 func testBodies(t *testing.T) {
 	t.Helper()
@@ -147,7 +148,7 @@ func TestTrailers(t *testing.T) {
 
 // TestBadUploads: chunks that cannot be read are refused, and the connection ends: bytes behind
 // them are no request.
-func TestBadUploads(t *testing.T) { overBoth(t, testBadUploads) }
+func TestBadUploads(t *testing.T) { tlstest.OverBoth(t, testBadUploads) }
 
 func testBadUploads(t *testing.T) {
 	t.Helper()
@@ -192,7 +193,7 @@ func testBadUploads(t *testing.T) {
 
 // TestSlowUploads: a client that sends next to nothing of a request is told so, and its
 // connection ends, wherever the request stopped.
-func TestSlowUploads(t *testing.T) { overBoth(t, testSlowUploads) }
+func TestSlowUploads(t *testing.T) { tlstest.OverBoth(t, testSlowUploads) }
 
 func testSlowUploads(t *testing.T) {
 	t.Helper()

@@ -24,13 +24,6 @@ func TestMain(m *testing.M) {
 	leaktest.Main(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1")) // for the life of the process
 }
 
-// overBoth runs a test over plain connections and over TLS.
-func overBoth(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	t.Run("plain", test)
-	t.Run("tls", test)
-}
-
 // withLimits sets the limits of a server's clients.
 func withLimits(l ingress.Limits) func(*ingress.Config) {
 	return func(c *ingress.Config) { c.Limits = func() ingress.Limits { return l } }

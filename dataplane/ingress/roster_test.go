@@ -57,7 +57,7 @@ func ends(t *testing.T, br *bufio.Reader) {
 
 // TestSilentClientsMakeRoom: beyond the limit those connections are closed that wait for a request,
 // first those that never sent one, then those that have waited longest.
-func TestSilentClientsMakeRoom(t *testing.T) { overBoth(t, testSilentClientsMakeRoom) }
+func TestSilentClientsMakeRoom(t *testing.T) { tlstest.OverBoth(t, testSilentClientsMakeRoom) }
 
 func testSilentClientsMakeRoom(t *testing.T) {
 	t.Helper()
@@ -95,7 +95,7 @@ func testSilentClientsMakeRoom(t *testing.T) {
 
 // TestReserve: where all connections have requests under way, those for the reserve are answered
 // and others get ErrFull, until there is room.
-func TestReserve(t *testing.T) { overBoth(t, testReserve) }
+func TestReserve(t *testing.T) { tlstest.OverBoth(t, testReserve) }
 
 func testReserve(t *testing.T) {
 	t.Helper()

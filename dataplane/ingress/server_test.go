@@ -33,7 +33,7 @@ const asked = "POST /generate {}"
 
 // TestClients: requests as clients send them by default, one after the other on a connection,
 // and all at once.
-func TestClients(t *testing.T) { overBoth(t, testClients) }
+func TestClients(t *testing.T) { tlstest.OverBoth(t, testClients) }
 
 func testClients(t *testing.T) {
 	t.Helper()
@@ -69,7 +69,9 @@ func testClients(t *testing.T) {
 
 // TestPipelinedAnswersLeaveAtOnce: the answer to a request does not wait for the next
 // request's.
-func TestPipelinedAnswersLeaveAtOnce(t *testing.T) { overBoth(t, testPipelinedAnswersLeaveAtOnce) }
+func TestPipelinedAnswersLeaveAtOnce(t *testing.T) {
+	tlstest.OverBoth(t, testPipelinedAnswersLeaveAtOnce)
+}
 
 func testPipelinedAnswersLeaveAtOnce(t *testing.T) {
 	t.Helper()
@@ -93,7 +95,7 @@ func testPipelinedAnswersLeaveAtOnce(t *testing.T) {
 
 // TestExpectedBodies: a client that waits with its body is told once to send it, also where the
 // target has a query.
-func TestExpectedBodies(t *testing.T) { overBoth(t, testExpectedBodies) }
+func TestExpectedBodies(t *testing.T) { tlstest.OverBoth(t, testExpectedBodies) }
 
 func testExpectedBodies(t *testing.T) {
 	t.Helper()
@@ -135,7 +137,7 @@ func testExpectedBodies(t *testing.T) {
 
 // TestRefusedHeads: a request that another server might read differently is refused, before any
 // of its body has come, and the connection ends. Bytes behind it are no request.
-func TestRefusedHeads(t *testing.T) { overBoth(t, testRefusedHeads) }
+func TestRefusedHeads(t *testing.T) { tlstest.OverBoth(t, testRefusedHeads) }
 
 func testRefusedHeads(t *testing.T) {
 	t.Helper()
@@ -207,7 +209,7 @@ func testRefusedHeads(t *testing.T) {
 
 // TestRefusedPipelines: a request whose head has a line that ends in LF alone, and that came in one
 // piece with others before it, is refused once those have their whole answers.
-func TestRefusedPipelines(t *testing.T) { overBoth(t, testRefusedPipelines) }
+func TestRefusedPipelines(t *testing.T) { tlstest.OverBoth(t, testRefusedPipelines) }
 
 func testRefusedPipelines(t *testing.T) {
 	t.Helper()
@@ -303,7 +305,7 @@ func TestKeepAlive(t *testing.T) {
 }
 
 // TestParkedConnections: a connection goes on after it has waited without fasthttp.
-func TestParkedConnections(t *testing.T) { overBoth(t, testParkedConnections) }
+func TestParkedConnections(t *testing.T) { tlstest.OverBoth(t, testParkedConnections) }
 
 func testParkedConnections(t *testing.T) {
 	t.Helper()
@@ -338,7 +340,7 @@ func TestIdleTimeout(t *testing.T) {
 }
 
 // TestDrain: a drain closes connections that wait, and lets answers end; then it is over.
-func TestDrain(t *testing.T) { overBoth(t, testDrain) }
+func TestDrain(t *testing.T) { tlstest.OverBoth(t, testDrain) }
 
 func testDrain(t *testing.T) {
 	t.Helper()
@@ -406,7 +408,7 @@ func TestDrainCuts(t *testing.T) {
 
 // TestLeave: while another process accepts from the same socket, each connection of this one stays
 // for an answer that tells its client to close it, and those that ask nothing end at last.
-func TestLeave(t *testing.T) { overBoth(t, testLeave) }
+func TestLeave(t *testing.T) { tlstest.OverBoth(t, testLeave) }
 
 func testLeave(t *testing.T) {
 	t.Helper()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
 // endless is a body without an end.
@@ -33,7 +34,7 @@ func (b *endless) Close() error {
 
 // TestStalledClients: a client that takes nothing of its answer is cut, and its answer ends. Beside
 // it a client that takes little is served for as long.
-func TestStalledClients(t *testing.T) { overBoth(t, testStalledClients) }
+func TestStalledClients(t *testing.T) { tlstest.OverBoth(t, testStalledClients) }
 
 func testStalledClients(t *testing.T) {
 	t.Helper()
@@ -106,7 +107,7 @@ func stallBeside(t *testing.T, stall time.Duration) error {
 // TestSlowReadersOfWholeAnswers: a client that takes 1 KiB at a time of an answer that the router holds as a
 // whole is cut, though it takes bytes all the time, and its answer's memory is free. One that takes as little of a
 // stream is served.
-func TestSlowReadersOfWholeAnswers(t *testing.T) { overBoth(t, testSlowReadersOfWholeAnswers) }
+func TestSlowReadersOfWholeAnswers(t *testing.T) { tlstest.OverBoth(t, testSlowReadersOfWholeAnswers) }
 
 func testSlowReadersOfWholeAnswers(t *testing.T) {
 	t.Helper()

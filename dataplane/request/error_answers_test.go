@@ -53,7 +53,7 @@ func TestClientsMistakesAreNotTheWorkers(t *testing.T) {
 				workers = append(workers, w)
 			}
 			h := start(t, workers)
-			const n, bucket = 300, 24 // requests; retries at once, and one more each second
+			const n, bucket = 100, 24 // requests; retries at once, and one more each second
 			began := time.Now()
 			for range n {
 				resp, got := h.post("/generate", idsBody)

@@ -214,14 +214,14 @@ func TestFastFailureDrawsNoTraffic(t *testing.T) {
 					assert.LessOrEqual(t, h.asked[0].Load(), int64(2+clients)+int64(h.first.Breaker.Opened()-1))
 				}
 				h.failing.Store(false)
-				require.Eventually(t, func() bool {
+				require.Eventually(t, func() bool { // which takes a second: each look is some requests
 					_ = h.ask(clients, clients, stream)
 					return h.first.Breaker.Closed()
-				}, patience, tick, "the worker is well and not used")
+				}, patience, 10*tick, "the worker is well and not used")
 				before := h.asked[0].Load()
 				require.Eventually(t, func() bool {
 					return h.ask(clients, clients, stream) == 0 && h.asked[0].Load() > before
-				}, patience, tick, "the worker is well and not used")
+				}, patience, 10*tick, "the worker is well and not used")
 			})
 		}
 	}

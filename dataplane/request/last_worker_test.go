@@ -78,26 +78,45 @@ func (h *harness) asks(body string) <-chan waited {
 	return out
 }
 
+// lastHangs starts a router over one worker, which hangs after its first request and gets a second one.
+func lastHangs(t *testing.T, options ...option) (h *harness, g *hanging, before, during <-chan waited) {
+	t.Helper()
+	g = hang(newFakeWorker(t, info(1)), givesReply, "/generate")
+	h = start(t, []*fakeWorker{g.fakeWorker}, append(options, withWorkers(quickHung))...)
+	before, during = h.hangBetween(t, g, idsBody)
+	return h, g, before, during
+}
+
+// hangBetween sends one request, has g hang, and sends another one.
+func (h *harness) hangBetween(t *testing.T, g *hanging, body string) (before, during <-chan waited) {
+	t.Helper()
+	before = h.asks(body)
+	<-g.arrived
+	g.stopsAnswering()
+	g.isHung(t)
+	return before, h.asks(body)
+}
+
+// wantReplies wants both answers.
+func wantReplies(t *testing.T, want string, before, during <-chan waited) {
+	t.Helper()
+	for _, a := range []waited{<-before, <-during} {
+		assert.Equal(t, http.StatusOK, a.status)
+		assert.Equal(t, want, a.body)
+	}
+}
+
 func givesReply(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, idsReply) }
 
 // The last worker hangs and goes on: requests from before and during the hang get their
 // answers, and none is aborted.
 func TestLastWorkerHangsAndGoesOn(t *testing.T) {
 	t.Parallel()
-	g := hang(newFakeWorker(t, info(1)), givesReply, "/generate")
-	h := start(t, []*fakeWorker{g.fakeWorker}, withWorkers(quickHung))
-	before := h.asks(idsBody)
-	<-g.arrived
-	g.stopsAnswering()
-	g.isHung(t)
-	during := h.asks(idsBody)
+	_, g, before, during := lastHangs(t)
 	<-g.arrived
 	g.isHung(t)
 	close(g.goOn)
-	for _, a := range []waited{<-before, <-during} {
-		assert.Equal(t, http.StatusOK, a.status)
-		assert.Equal(t, idsReply, a.body)
-	}
+	wantReplies(t, idsReply, before, during)
 	assert.Empty(t, g.aborted)
 	assert.Empty(t, g.arrived, "sent again")
 }
@@ -106,13 +125,7 @@ func TestLastWorkerHangsAndGoesOn(t *testing.T) {
 func TestLastWorkerHangsForGood(t *testing.T) {
 	t.Parallel()
 	const deadline = 3 * time.Second
-	g := hang(newFakeWorker(t, info(1)), givesReply, "/generate")
-	h := start(t, []*fakeWorker{g.fakeWorker}, withWorkers(quickHung), withConfig(func(c *request.Config) { c.FirstByteTimeout = deadline }))
-	before := h.asks(idsBody)
-	<-g.arrived
-	g.stopsAnswering()
-	g.isHung(t)
-	during := h.asks(idsBody)
+	_, g, before, during := lastHangs(t, withConfig(func(c *request.Config) { c.FirstByteTimeout = deadline }))
 	for _, a := range []waited{<-before, <-during} {
 		assert.Equal(t, http.StatusGatewayTimeout, a.status)
 		assert.GreaterOrEqual(t, a.took, deadline)
@@ -124,23 +137,15 @@ func TestLastWorkerHangsForGood(t *testing.T) {
 // requests, and only then the first one gets their aborts.
 func TestWaitingRequestsMoveToANewWorker(t *testing.T) {
 	t.Parallel()
-	g, late := hang(newFakeWorker(t, info(1)), givesReply, "/generate"), newFakeWorker(t, info(1))
+	late := newFakeWorker(t, info(1))
 	late.answers("/generate", idsReply)
-	h := start(t, []*fakeWorker{g.fakeWorker}, withWorkers(quickHung))
-	before := h.asks(idsBody)
-	<-g.arrived
-	g.stopsAnswering()
-	g.isHung(t)
-	during := h.asks(idsBody)
+	h, g, before, during := lastHangs(t)
 	<-g.arrived
 	g.isHung(t)
 	assert.Empty(t, g.aborted)
 	_, err := h.registry.Add(late.url)
 	require.NoError(t, err)
-	for _, a := range []waited{<-before, <-during} {
-		assert.Equal(t, http.StatusOK, a.status)
-		assert.Equal(t, idsReply, a.body)
-	}
+	wantReplies(t, idsReply, before, during)
 	close(g.goOn)
 	<-g.aborted
 	<-g.aborted
@@ -192,18 +197,11 @@ func TestLastLegHangs(t *testing.T) {
 				}
 			})
 			h := startPair(t, p, d, withWorkers(quickHung))
-			before := h.asks(pairRequest(true))
-			<-g.arrived
-			g.stopsAnswering()
-			g.isHung(t)
-			during := h.asks(pairRequest(true))
+			before, during := h.hangBetween(t, g, pairRequest(true))
 			<-g.arrived
 			g.isHung(t)
 			close(g.goOn)
-			for _, a := range []waited{<-before, <-during} {
-				assert.Equal(t, http.StatusOK, a.status)
-				assert.Equal(t, pairReply(true), a.body)
-			}
+			wantReplies(t, pairReply(true), before, during)
 			assert.Empty(t, last.aborted)
 			noneRunning(t, h)
 		})

@@ -225,15 +225,7 @@ func TestPairSeveralAnswers(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
 	assert.Contains(t, got, `"param":"n"`)
 	noneRunning(t, h)
-
-	both := newFakeWorker(t, info(1))
-	both.answers("/generate", idsReply)
-	_, err := h.registry.Add(both.url)
-	require.NoError(t, err)
-	h.awaitReady(3)
-	resp, got = h.post("/generate", body)
-	assert.Equal(t, http.StatusOK, resp.StatusCode)
-	assert.Equal(t, idsReply, got)
+	h.answersWhole("/generate", body, idsReply)
 	noneRunning(t, h)
 }
 
@@ -319,14 +311,7 @@ func TestPairOtherRoutes(t *testing.T) {
 		assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
 		assert.Contains(t, got, "a regular worker", path)
 	}
-	both := newFakeWorker(t, info(1))
-	both.answers("/v1/embeddings", `{"data":[]}`)
-	_, err := h.registry.Add(both.url)
-	require.NoError(t, err)
-	h.awaitReady(3)
-	resp, got = h.post("/v1/embeddings", `{"model":"tiny","input":"x"}`)
-	assert.Equal(t, http.StatusOK, resp.StatusCode)
-	assert.Equal(t, `{"data":[]}`, got)
+	h.answersWhole("/v1/embeddings", `{"model":"tiny","input":"x"}`, `{"data":[]}`)
 	noneRunning(t, h)
 }
 

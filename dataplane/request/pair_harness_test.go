@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/request"
@@ -172,6 +173,19 @@ func startPair(t *testing.T, p, d []*fakeLeg, options ...option) *harness {
 		workers = append(workers, l.fakeWorker)
 	}
 	return start(t, workers, options...)
+}
+
+// answersWhole adds a regular worker to a pair, which then answers what the pair alone refuses.
+func (h *harness) answersWhole(path, body, reply string) {
+	h.t.Helper()
+	both := newFakeWorker(h.t, info(1))
+	both.answers(path, reply)
+	_, err := h.registry.Add(both.url)
+	require.NoError(h.t, err)
+	h.awaitReady(3)
+	resp, got := h.post(path, body)
+	assert.Equal(h.t, http.StatusOK, resp.StatusCode)
+	assert.Equal(h.t, reply, got)
 }
 
 func withConfig(f func(*request.Config)) option {

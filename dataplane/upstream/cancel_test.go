@@ -11,15 +11,13 @@ import (
 	"testing"
 
 	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
 // TestCancel cancels while a request waits at each of its phases, and checks that the worker's
 // side of the connection ends.
-func TestCancel(t *testing.T) {
-	t.Run("plain", testCancel)
-	t.Run("tls", testCancel)
-}
+func TestCancel(t *testing.T) { tlstest.OverBoth(t, testCancel) }
 
 func testCancel(t *testing.T) {
 	const chunkHead = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -87,10 +85,7 @@ func testCancel(t *testing.T) {
 	}
 }
 
-func TestCancelBeforeDo(t *testing.T) {
-	t.Run("plain", testCancelBeforeDo)
-	t.Run("tls", testCancelBeforeDo)
-}
+func TestCancelBeforeDo(t *testing.T) { tlstest.OverBoth(t, testCancelBeforeDo) }
 
 func testCancelBeforeDo(t *testing.T) {
 	w := startWorker(t, each(ok))
@@ -125,10 +120,7 @@ func TestCancelDuringDial(t *testing.T) {
 }
 
 // TestCancelAfterEnd must not touch the connection, which is idle or someone else's by then.
-func TestCancelAfterEnd(t *testing.T) {
-	t.Run("plain", testCancelAfterEnd)
-	t.Run("tls", testCancelAfterEnd)
-}
+func TestCancelAfterEnd(t *testing.T) { tlstest.OverBoth(t, testCancelAfterEnd) }
 
 func testCancelAfterEnd(t *testing.T) {
 	w := startWorker(t, each(ok))
@@ -154,10 +146,7 @@ func testCancelAfterEnd(t *testing.T) {
 }
 
 // TestConcurrentStreams runs 200 streams at once, some canceled in the middle.
-func TestConcurrentStreams(t *testing.T) {
-	t.Run("plain", testConcurrentStreams)
-	t.Run("tls", testConcurrentStreams)
-}
+func TestConcurrentStreams(t *testing.T) { tlstest.OverBoth(t, testConcurrentStreams) }
 
 func testConcurrentStreams(t *testing.T) {
 	const streams, chunks = 80, 20

@@ -7,15 +7,13 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
 // TestAnswers sends one request to workers that behave, well or badly, and checks the result of
 // it.
-func TestAnswers(t *testing.T) {
-	t.Run("plain", testAnswers)
-	t.Run("tls", testAnswers)
-}
+func TestAnswers(t *testing.T) { tlstest.OverBoth(t, testAnswers) }
 
 func testAnswers(t *testing.T) {
 	big := strings.Repeat("x", 100_000)
@@ -93,10 +91,7 @@ func testAnswers(t *testing.T) {
 	}
 }
 
-func TestHeadHasNoBody(t *testing.T) {
-	t.Run("plain", testHeadHasNoBody)
-	t.Run("tls", testHeadHasNoBody)
-}
+func TestHeadHasNoBody(t *testing.T) { tlstest.OverBoth(t, testHeadHasNoBody) }
 
 func testHeadHasNoBody(t *testing.T) {
 	w := startWorker(t, each("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"))
@@ -119,10 +114,7 @@ func TestRefusedIsDialError(t *testing.T) {
 	wantErr(t, "get", err, upstream.ErrDial)
 }
 
-func TestTimeouts(t *testing.T) {
-	t.Run("plain", testTimeouts)
-	t.Run("tls", testTimeouts)
-}
+func TestTimeouts(t *testing.T) { tlstest.OverBoth(t, testTimeouts) }
 
 func testTimeouts(t *testing.T) {
 	const short = 20 * time.Millisecond
@@ -158,10 +150,7 @@ func testTimeouts(t *testing.T) {
 }
 
 // TestReadTimeoutIsPerRead streams for several times the timeout: pieces keep the stream alive.
-func TestReadTimeoutIsPerRead(t *testing.T) {
-	t.Run("plain", testReadTimeoutIsPerRead)
-	t.Run("tls", testReadTimeoutIsPerRead)
-}
+func TestReadTimeoutIsPerRead(t *testing.T) { tlstest.OverBoth(t, testReadTimeoutIsPerRead) }
 
 func testReadTimeoutIsPerRead(t *testing.T) {
 	const pieces, gaps = 30, 20 // gaps to a limit
@@ -186,10 +175,7 @@ func testReadTimeoutIsPerRead(t *testing.T) {
 	t.Errorf("get = %v, again and again", err)
 }
 
-func TestEarlyAnswerToLargeBody(t *testing.T) {
-	t.Run("plain", testEarlyAnswerToLargeBody)
-	t.Run("tls", testEarlyAnswerToLargeBody)
-}
+func TestEarlyAnswerToLargeBody(t *testing.T) { tlstest.OverBoth(t, testEarlyAnswerToLargeBody) }
 
 func testEarlyAnswerToLargeBody(t *testing.T) {
 	const answer = "HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig"
@@ -231,10 +217,7 @@ func testEarlyAnswerToLargeBody(t *testing.T) {
 
 // TestLargeBodyArrives sends more than any socket buffer holds, in parts, and reuses the
 // connection.
-func TestLargeBodyArrives(t *testing.T) {
-	t.Run("plain", testLargeBodyArrives)
-	t.Run("tls", testLargeBodyArrives)
-}
+func TestLargeBodyArrives(t *testing.T) { tlstest.OverBoth(t, testLargeBodyArrives) }
 
 func testLargeBodyArrives(t *testing.T) {
 	part := strings.Repeat("0123456789abcdef", 1<<18)
@@ -268,10 +251,7 @@ func testLargeBodyArrives(t *testing.T) {
 
 // TestBodyInParts: long parts, which no socket takes at once, keep their places among short
 // ones.
-func TestBodyInParts(t *testing.T) {
-	t.Run("plain", testBodyInParts)
-	t.Run("tls", testBodyInParts)
-}
+func TestBodyInParts(t *testing.T) { tlstest.OverBoth(t, testBodyInParts) }
 
 func testBodyInParts(t *testing.T) {
 	long := strings.Repeat("0123456789abcdef", 6<<16) // 6 MB

@@ -13,6 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -44,10 +45,7 @@ func (c *countedConn) Write(p []byte) (int, error) {
 
 // TestStreamEndsInOneWrite: fasthttp's three writes at the end of a chunked answer leave as
 // one, with the last piece where the worker's end came with it.
-func TestStreamEndsInOneWrite(t *testing.T) {
-	t.Run("plain", testStreamEndsInOneWrite)
-	t.Run("tls", testStreamEndsInOneWrite)
-}
+func TestStreamEndsInOneWrite(t *testing.T) { tlstest.OverBoth(t, testStreamEndsInOneWrite) }
 
 func testStreamEndsInOneWrite(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -109,8 +107,7 @@ func testStreamEndsInOneWrite(t *testing.T) {
 // fasthttp's buffer (4 KiB here) is smaller; so is one that is compressed. The best of some
 // rounds counts: the worker's write may come in two pieces.
 func TestWholeAnswersLeaveInOneWrite(t *testing.T) {
-	t.Run("plain", testWholeAnswersLeaveInOneWrite)
-	t.Run("tls", testWholeAnswersLeaveInOneWrite)
+	tlstest.OverBoth(t, testWholeAnswersLeaveInOneWrite)
 }
 
 func testWholeAnswersLeaveInOneWrite(t *testing.T) {

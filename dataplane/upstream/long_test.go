@@ -7,15 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
 // TestLongReads reads answers into memory for all of them, which is more than the read buffer
 // has.
-func TestLongReads(t *testing.T) {
-	t.Run("plain", testLongReads)
-	t.Run("tls", testLongReads)
-}
+func TestLongReads(t *testing.T) { tlstest.OverBoth(t, testLongReads) }
 
 func testLongReads(t *testing.T) {
 	const buffer, long = 512, 4000
@@ -65,10 +63,7 @@ func testLongReads(t *testing.T) {
 }
 
 // TestLongReadsInPieces has the answer come bit by bit, and twice over one connection.
-func TestLongReadsInPieces(t *testing.T) {
-	t.Run("plain", testLongReadsInPieces)
-	t.Run("tls", testLongReadsInPieces)
-}
+func TestLongReadsInPieces(t *testing.T) { tlstest.OverBoth(t, testLongReadsInPieces) }
 
 func testLongReadsInPieces(t *testing.T) {
 	body := strings.Repeat("0123456789abcdef", 1<<12)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -26,10 +27,7 @@ func (c conns) serve(answer string) func(int, *peer) {
 	}
 }
 
-func TestReuse(t *testing.T) {
-	t.Run("plain", testReuse)
-	t.Run("tls", testReuse)
-}
+func TestReuse(t *testing.T) { tlstest.OverBoth(t, testReuse) }
 
 func testReuse(t *testing.T) {
 	tests := []struct {
@@ -63,10 +61,7 @@ func testReuse(t *testing.T) {
 
 // TestCloseWithoutEOF closes after the last data byte: the terminating chunk is there, nobody
 // read it.
-func TestCloseWithoutEOF(t *testing.T) {
-	t.Run("plain", testCloseWithoutEOF)
-	t.Run("tls", testCloseWithoutEOF)
-}
+func TestCloseWithoutEOF(t *testing.T) { tlstest.OverBoth(t, testCloseWithoutEOF) }
 
 func testCloseWithoutEOF(t *testing.T) {
 	tests := []struct {
@@ -99,10 +94,7 @@ func testCloseWithoutEOF(t *testing.T) {
 
 // TestStaleConnection has the worker close kept-alive connections; each next request must not
 // notice.
-func TestStaleConnection(t *testing.T) {
-	t.Run("plain", testStaleConnection)
-	t.Run("tls", testStaleConnection)
-}
+func TestStaleConnection(t *testing.T) { tlstest.OverBoth(t, testStaleConnection) }
 
 func testStaleConnection(t *testing.T) {
 	for _, reset := range []bool{false, true} {
@@ -129,10 +121,7 @@ func testStaleConnection(t *testing.T) {
 }
 
 // TestRetryOnlyOnce and only where nothing was received.
-func TestRetryOnlyOnce(t *testing.T) {
-	t.Run("plain", testRetryOnlyOnce)
-	t.Run("tls", testRetryOnlyOnce)
-}
+func TestRetryOnlyOnce(t *testing.T) { tlstest.OverBoth(t, testRetryOnlyOnce) }
 
 func testRetryOnlyOnce(t *testing.T) {
 	tests := []struct {
@@ -180,10 +169,7 @@ func testRetryOnlyOnce(t *testing.T) {
 	}
 }
 
-func TestIdleLimits(t *testing.T) {
-	t.Run("plain", testIdleLimits)
-	t.Run("tls", testIdleLimits)
-}
+func TestIdleLimits(t *testing.T) { tlstest.OverBoth(t, testIdleLimits) }
 
 func testIdleLimits(t *testing.T) {
 	w := startWorker(t, each(ok))
@@ -218,10 +204,7 @@ func testIdleLimits(t *testing.T) {
 	}
 }
 
-func TestIdleTimeout(t *testing.T) {
-	t.Run("plain", testIdleTimeout)
-	t.Run("tls", testIdleTimeout)
-}
+func TestIdleTimeout(t *testing.T) { tlstest.OverBoth(t, testIdleTimeout) }
 
 func testIdleTimeout(t *testing.T) {
 	c := conns{make(chan int, 2)}
@@ -241,10 +224,7 @@ func testIdleTimeout(t *testing.T) {
 	}
 }
 
-func TestTransportClose(t *testing.T) {
-	t.Run("plain", testTransportClose)
-	t.Run("tls", testTransportClose)
-}
+func TestTransportClose(t *testing.T) { tlstest.OverBoth(t, testTransportClose) }
 
 func testTransportClose(t *testing.T) {
 	w := startWorker(t, each("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"+strings.Repeat("x", 100_000)))

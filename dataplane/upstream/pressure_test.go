@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
+	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 )
 
 // TestSlowReaderHoldsTheWorkerBack: bytes that a client does not read stay with the worker,
 // except for those in sockets, and the router's memory does not grow.
 func TestSlowReaderHoldsTheWorkerBack(t *testing.T) {
-	t.Run("plain", testSlowReaderHoldsTheWorkerBack)
-	t.Run("tls", testSlowReaderHoldsTheWorkerBack)
+	tlstest.OverBoth(t, testSlowReaderHoldsTheWorkerBack)
 }
 
 func testSlowReaderHoldsTheWorkerBack(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/warmpath/warmpath/dataplane/tlsconfig/tlstest"
 	"github.com/warmpath/warmpath/dataplane/upstream"
 )
 
@@ -27,10 +28,7 @@ func sendHead(t *testing.T, req *upstream.Request) (string, error) {
 	return strings.ReplaceAll(<-got, w.addr(), "ADDR"), nil
 }
 
-func TestRequestHead(t *testing.T) {
-	t.Run("plain", testRequestHead)
-	t.Run("tls", testRequestHead)
-}
+func TestRequestHead(t *testing.T) { tlstest.OverBoth(t, testRequestHead) }
 
 func testRequestHead(t *testing.T) {
 	// Each head has the field that we put in place of the client's, behind Host.

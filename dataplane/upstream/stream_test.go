@@ -87,10 +87,7 @@ func (c *client) ask(t testing.TB, method string) *http.Response {
 
 // TestStreamForwardsAtOnce: each step of the worker waits until the client has seen the one
 // before it.
-func TestStreamForwardsAtOnce(t *testing.T) {
-	t.Run("plain", testStreamForwardsAtOnce)
-	t.Run("tls", testStreamForwardsAtOnce)
-}
+func TestStreamForwardsAtOnce(t *testing.T) { tlstest.OverBoth(t, testStreamForwardsAtOnce) }
 
 func testStreamForwardsAtOnce(t *testing.T) {
 	tests := []struct {
@@ -150,10 +147,7 @@ func testStreamForwardsAtOnce(t *testing.T) {
 }
 
 // TestStreamBreaks: the worker dies in the middle of its answer.
-func TestStreamBreaks(t *testing.T) {
-	t.Run("plain", testStreamBreaks)
-	t.Run("tls", testStreamBreaks)
-}
+func TestStreamBreaks(t *testing.T) { tlstest.OverBoth(t, testStreamBreaks) }
 
 func testStreamBreaks(t *testing.T) {
 	const event = "data: {\"error\":1}\n\n"
@@ -188,10 +182,7 @@ func testStreamBreaks(t *testing.T) {
 }
 
 // TestStreamClientLeaves: the worker streams on until it notices; Closed names the client.
-func TestStreamClientLeaves(t *testing.T) {
-	t.Run("plain", testStreamClientLeaves)
-	t.Run("tls", testStreamClientLeaves)
-}
+func TestStreamClientLeaves(t *testing.T) { tlstest.OverBoth(t, testStreamClientLeaves) }
 
 func testStreamClientLeaves(t *testing.T) {
 	for _, head := range []string{"Transfer-Encoding: chunked\r\n", "Content-Length: 1000000000\r\n"} {
@@ -221,10 +212,7 @@ func testStreamClientLeaves(t *testing.T) {
 
 // TestStreamDroppedBeforeHeader: the client is gone when the handler returns, so fasthttp
 // cannot even write a header.
-func TestStreamDroppedBeforeHeader(t *testing.T) {
-	t.Run("plain", testStreamDroppedBeforeHeader)
-	t.Run("tls", testStreamDroppedBeforeHeader)
-}
+func TestStreamDroppedBeforeHeader(t *testing.T) { tlstest.OverBoth(t, testStreamDroppedBeforeHeader) }
 
 func testStreamDroppedBeforeHeader(t *testing.T) {
 	asked, release := make(chan struct{}), make(chan struct{})
@@ -249,10 +237,7 @@ func testStreamDroppedBeforeHeader(t *testing.T) {
 	})
 }
 
-func TestForwardHeaders(t *testing.T) {
-	t.Run("plain", testForwardHeaders)
-	t.Run("tls", testForwardHeaders)
-}
+func TestForwardHeaders(t *testing.T) { tlstest.OverBoth(t, testForwardHeaders) }
 
 func testForwardHeaders(t *testing.T) {
 	tests := []struct {
@@ -301,10 +286,7 @@ func testForwardHeaders(t *testing.T) {
 	}
 }
 
-func TestStreamRead(t *testing.T) {
-	t.Run("plain", testStreamRead)
-	t.Run("tls", testStreamRead)
-}
+func TestStreamRead(t *testing.T) { tlstest.OverBoth(t, testStreamRead) }
 
 func testStreamRead(t *testing.T) {
 	w := startWorker(t, each("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"))

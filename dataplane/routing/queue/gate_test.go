@@ -90,11 +90,20 @@ func (e *entering) waits() bool {
 
 func anyone() *queue.Waiter { return &queue.Waiter{DP: queue.AnyDP} }
 
-func TestGateLetsPassWhileThereIsRoom(t *testing.T) {
+// inGate runs a test in a bubble, with a gate before n ranks that have room for one request each.
+func inGate(t *testing.T, n int, cfg queue.Config, test func(t *testing.T, r *ranks, g *queue.Gate)) {
+	t.Helper()
 	bubbletest.Test(t, func(t *testing.T) {
-		r := newRanks(2, 1)
-		g := queue.New(queue.Config{Ranks: r.lanes})
+		r := newRanks(n, 1)
+		cfg.Ranks = r.lanes
+		g := queue.New(cfg)
 		defer g.Close()
+		test(t, r, g)
+	})
+}
+
+func TestGateLetsPassWhileThereIsRoom(t *testing.T) {
+	inGate(t, 2, queue.Config{}, func(t *testing.T, r *ranks, g *queue.Gate) {
 		r.begin(g, &queue.Permit{}, 0)
 		require.False(t, g.Engaged(), "one of two is full")
 		r.begin(g, &queue.Permit{}, 1)
@@ -129,10 +138,7 @@ func closedNow() chan struct{} {
 }
 
 func TestGateWakesPinnedOnlyForTheirRank(t *testing.T) {
-	bubbletest.Test(t, func(t *testing.T) {
-		r := newRanks(2, 1)
-		g := queue.New(queue.Config{Ranks: r.lanes})
-		defer g.Close()
+	inGate(t, 2, queue.Config{}, func(t *testing.T, r *ranks, g *queue.Gate) {
 		r.fill(g)
 		pinned, free := enter(g, nil, &queue.Waiter{DP: 0}), enter(g, nil, anyone())
 		r.end(g, 1)
@@ -148,10 +154,7 @@ func TestGateWakesPinnedOnlyForTheirRank(t *testing.T) {
 }
 
 func TestGateForgetsWhoLeaves(t *testing.T) {
-	bubbletest.Test(t, func(t *testing.T) {
-		r := newRanks(1, 1)
-		g := queue.New(queue.Config{Ranks: r.lanes})
-		defer g.Close()
+	inGate(t, 1, queue.Config{}, func(t *testing.T, r *ranks, g *queue.Gate) {
 		r.fill(g)
 		gone := make(chan struct{}, 1)
 		a := enter(g, gone, anyone())
@@ -164,10 +167,7 @@ func TestGateForgetsWhoLeaves(t *testing.T) {
 }
 
 func TestGateRefuses(t *testing.T) {
-	bubbletest.Test(t, func(t *testing.T) {
-		r := newRanks(1, 1)
-		g := queue.New(queue.Config{Max: 2, Timeout: time.Minute, Ranks: r.lanes})
-		defer g.Close()
+	inGate(t, 1, queue.Config{Max: 2, Timeout: time.Minute}, func(t *testing.T, r *ranks, g *queue.Gate) {
 		r.fill(g)
 		all := []*entering{enter(g, nil, anyone()), enter(g, nil, anyone())}
 		for range 20 { // one passes each half second
@@ -198,10 +198,7 @@ func TestGateRefuses(t *testing.T) {
 }
 
 func TestGateTellsTheDisplaced(t *testing.T) {
-	bubbletest.Test(t, func(t *testing.T) {
-		r := newRanks(1, 1)
-		g := queue.New(queue.Config{Max: 1, Ranks: r.lanes})
-		defer g.Close()
+	inGate(t, 1, queue.Config{Max: 1}, func(t *testing.T, r *ranks, g *queue.Gate) {
 		r.fill(g)
 		low := enter(g, nil, &queue.Waiter{Priority: queue.NoPriority, DP: queue.AnyDP})
 		high := enter(g, nil, &queue.Waiter{Priority: 1, DP: queue.AnyDP})
@@ -220,10 +217,7 @@ func TestGateTellsTheDisplaced(t *testing.T) {
 }
 
 func TestGateLetsPassWhenAllRanksAreGone(t *testing.T) {
-	bubbletest.Test(t, func(t *testing.T) {
-		r := newRanks(1, 1)
-		g := queue.New(queue.Config{Ranks: r.lanes})
-		defer g.Close()
+	inGate(t, 1, queue.Config{}, func(t *testing.T, r *ranks, g *queue.Gate) {
 		r.fill(g)
 		a := enter(g, nil, anyone())
 		r.none.Store(true)

@@ -14,6 +14,13 @@ func Encrypted(t testing.TB) bool {
 	return strings.Contains(t.Name()+"/", "/tls/")
 }
 
+// OverBoth runs a test over plain connections and over TLS; Encrypted tells which of them it is.
+func OverBoth(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Run("plain", test)
+	t.Run("tls", test)
+}
+
 // loopback is the certificate of a process's servers on 127.0.0.1, and the authority that its
 // clients trust.
 var loopback struct {
