@@ -14,6 +14,9 @@ import (
 // costs NATS some 20 µs: a thousand processes are half a percent of a core.
 const lookEvery = 5 * time.Second
 
+// endSilence is how long nothing comes from a watch that has ended without a sign.
+const endSilence = time.Second
+
 // errStaleWatch is a watch that no longer follows its stream.
 var errStaleWatch = errors.New("cluster: a watch has outlived its bucket")
 
@@ -52,6 +55,30 @@ func (b *bucketWatch) open(ctx context.Context, of bucket) error {
 		err = fmt.Errorf("%w: %s was made anew", errStaleWatch, of.name())
 	}
 	return err
+}
+
+// close ends the watch and waits until nothing comes from it.
+func (b *bucketWatch) close() {
+	if b.watch == nil {
+		return
+	}
+	// Stop fails where the context or the connection has ended the watch. The client library closes
+	// the channel then too, unless that was while it opened the watch.
+	stopped := b.watch.Stop() == nil
+	for {
+		var silent <-chan time.Time
+		if !stopped {
+			silent = time.After(endSilence)
+		}
+		select {
+		case _, more := <-b.watch.Updates():
+			if !more {
+				return
+			}
+		case <-silent:
+			return
+		}
+	}
 }
 
 // read takes in an entry of the watch; nil ends the snapshot. It returns false where revisions

@@ -76,14 +76,8 @@ func (b *bucketWatches) close() {
 		return
 	}
 	b.cancel()
-	for _, one := range []*bucketWatch{&b.records, &b.marks} {
-		if one.watch == nil {
-			continue
-		}
-		_ = one.watch.Stop() // fails where the connection is closed
-		for range one.watch.Updates() {
-		}
-	}
+	b.records.close()
+	b.marks.close()
 }
 
 // bucket finds a bucket or makes it. Holders of a role's token use it through others.
