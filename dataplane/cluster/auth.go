@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// authenticator admits clients to the embedded server: with the cluster's secret to all, with a
-// token made of it to what its role may do.
+// authenticator admits clients to the embedded server: with the cluster's secret to all subjects,
+// with a token made of it to the subjects of its role.
 type authenticator struct {
 	secret, prefix string
 	embedded       *natsServer

@@ -26,18 +26,21 @@
 //
 // # Roles
 //
-// Who has the cluster's secret may do everything. RoleToken makes of it tokens for one node, router
-// or operator. Their holders reach core NATS on the subjects of their role alone, and the buckets
-// through a member that has the secret; see store. The subject of a beat has its owner, as that
-// of PublishOwn has, and replies have subjects of their own, so that NATS's permissions decide.
+// A holder of the cluster's secret may do everything. RoleToken makes of it tokens for one node,
+// router or operator. Their holders reach core NATS on the subjects of their role alone, and the
+// buckets through a member that has the secret; see store. The subject of a beat has its owner, as
+// that of PublishOwn has, and replies have subjects of their own, so that NATS's permissions
+// decide.
 //
 // # Concurrency
 //
 // Everything may be called from any goroutine. A Cluster has four: reader owns all received state
 // and publishes views, pulse sends beats and PINGs, writer keeps the bucket, the watches and the
 // records of this process, store serves the holders of tokens, where this process has the secret.
-// Each Watch adds one, and so does each watched bucket of a holder. All end with Close. The only
-// lock guards the records of this process and is never held across I/O. View is one atomic load.
+// Each Watch adds one, and so does each watched bucket of a holder. All end with Close. View is one
+// atomic load. Four locks, each taken alone and never across I/O: ownRecords.mu guards the records
+// of this process, views.mu the signal for watchers, storeQueue.mu the counts of requests that wait
+// for store, authenticator.mu the connections to the server inside this process.
 //
 // # Ownership
 //
@@ -49,5 +52,5 @@
 // A NATS that is out of reach or refuses this process is a state (View.Up, Status) and not an
 // error of Open. ErrConfig means unusable settings, ErrDown a call that needs NATS now,
 // ErrRecord a record that cannot be announced, ErrNoReply a subject without a subscriber, ErrDenied
-// what the token's role does not allow.
+// an act that the token's role does not allow.
 package cluster

@@ -26,7 +26,8 @@ const (
 // ones out, as its token tells which one is right.
 const MinSecret = 32
 
-// holder is whom a token is for; the zero holder has the cluster's secret, or needs none.
+// holder is the process that a token is for; the zero holder has the cluster's secret, or needs
+// none.
 type holder struct {
 	role Role
 	name string
@@ -45,8 +46,8 @@ func parseUser(user string) (holder, error) {
 	return h, h.check()
 }
 
-// processSuffix is what a router with a token appends to its name, so that each process has a
-// record of its own.
+// processSuffix ends the name of a router with a token, so that each process has a record of its
+// own.
 var processSuffix = regexp.MustCompile(`-[0-9a-f]{16}$`)
 
 func (h holder) check() error {
@@ -115,7 +116,7 @@ func RoleToken(secret string, role Role, name string) (string, error) {
 	return h.user() + "." + string(seed), nil
 }
 
-// TokenHolder returns whom a token of RoleToken is for; false: it is another one.
+// TokenHolder returns the role and name in a token of RoleToken; false: it is not such a token.
 func TokenHolder(token string) (role Role, name string, ok bool) {
 	h, _, ok := parseToken(token)
 	return h.role, h.name, ok
@@ -136,9 +137,9 @@ func parseToken(token string) (h holder, pair nkeys.KeyPair, ok bool) {
 	return h, pair, true
 }
 
-// permissions are the holder's rights at NATS. JetStream is not among them: NATS lets whoever may
-// create a consumer, or ask the API, name any subject for what it delivers, which would be a right
-// to write everything. A member with the secret does it for the holder: see the store.
+// permissions are the holder's rights at NATS. JetStream is not among them: a user that may create
+// a consumer or ask the API can have NATS deliver to any subject, which would be a right to write
+// everything. A member with the secret does it for the holder: see the store.
 func (h holder) permissions(prefix string) *server.Permissions {
 	name := hex.EncodeToString([]byte(h.name)) // as hints and links name nodes
 	publish := []string{requestSubject + ".>", storeSubject + "." + h.user()}

@@ -11,9 +11,21 @@
 // Topology keeps the node of each worker and the measured links between nodes, for pairs and
 // for pulls between KV tiers.
 //
+//	file               content
+//	manager.go         Manager: sources, workers that operators add; Start, Run
+//	reconcile.go       sources to the registry; when a worker is held, drained, removed
+//	drain.go           drain and cordon
+//	cluster_source.go  workers of the cluster's nodes, also for a while behind a lost node
+//	node_source.go     workers of a sidecar in the same process
+//	claims.go          which node is believed about a worker
+//	membership.go      this router's record in the cluster
+//	topology.go        nodes and links
+//
 // # Concurrency
 //
 // Every exported method may be called from any goroutine. Manager.mu guards the sources and the
-// workers; Registry.mu and drainer.mu are taken under it. Nothing waits under Manager.mu: a
-// goroutine forgets the cache of a removed worker, and Run waits for it.
+// workers; Registry.mu, Registry.comparing and drainer.marksMu are taken under it. Topology.mu is
+// taken alone. Nothing waits under Manager.mu, and its only I/O is a look at the file of workers'
+// keys when a worker is added. Each source has a goroutine, and so has each removed worker, to
+// forget its cache; Run waits for all of them.
 package fleet

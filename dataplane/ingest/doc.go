@@ -18,6 +18,16 @@
 // knowledge of the rank, out of the choice. A replay with the message that was applied last
 // proves the process; without a lost connection so does the next number.
 //
+//	file                        content
+//	stream.go                   Stream: the subscription of a rank
+//	follower.go                 follower: order, gaps, restarts, resyncs of a rank
+//	sequence.go, schedule.go    its parts: sequence numbers; times of checks, limits of replays
+//	replay.go, replay_result.go recovery: a replay, and its effect
+//	silence.go                  ranks that compute prompts and publish no events
+//	content.go, extra_key.go    content: events to blocks of the index
+//	manager.go, view.go         Manager: the streams of all workers, and the table for readers
+//	snapshot.go, save.go        Snapshots: when the file is written; its ranks
+//
 // # Concurrency
 //
 // Each Stream has one goroutine that reads the subscription's socket, decodes messages and
@@ -26,8 +36,12 @@
 // answer within 2 s is followed without its history. Both goroutines handle one message at a
 // time under Stream.turn, which guards the follower and all writes to the index for the rank; a
 // snapshot holds it while it copies the rank's blocks. Manager.mu guards the set of streams and
-// is not held while a stream stops. The order is Stream.turn, Manager.mu, content.mu. Readers
-// use View, an immutable table behind one atomic load.
+// is not held while a stream stops. The order is Stream.turn, Manager.mu, content.mu, then the
+// locks of the index or those of the rank (package worker). Manager.Down ends a worker's streams
+// and waits for their goroutines. Readers use View, an immutable table behind one atomic load.
+//
+// Snapshots.Run writes on its caller's goroutine. Snapshots.writing lets one write run at a time
+// and is held across it; no stream takes it. Snapshots.mu guards the status.
 //
 // # Ownership
 //

@@ -17,7 +17,7 @@ const restoredFor = 10 * time.Minute
 // position is the point in a rank's stream up to which its content counts in
 // all messages.
 type position struct {
-	// Sequence number of the first message that is not in it; 0: it is that of no point.
+	// Sequence number of the first message that is not in it; 0: the position is unknown.
 	Next     uint64
 	Last     uint64 // hash of the payload of message Next-1
 	Complete bool   // every event since the rank's start was seen

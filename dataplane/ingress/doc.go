@@ -36,7 +36,9 @@
 //
 // A Server and a Watcher are safe for any number of goroutines. A Client belongs to the
 // goroutine that serves it; Guard, Release and Gone may be called from anywhere. The Watcher
-// has one goroutine, which calls Canceler.Cancel with the Client's lock held.
+// has one goroutine, that of Run, which calls Canceler.Cancel with Client.mu held. Server.mu guards
+// the listeners and the roster, Watcher.mu the watches; both are taken alone. The goroutines of
+// connections outlive Serve: Leave and Shutdown wait for them until their context ends.
 //
 // # Ownership
 //

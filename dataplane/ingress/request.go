@@ -87,8 +87,8 @@ func (s *Server) badRequest(ctx *fasthttp.RequestCtx, err error) {
 	s.refuse(ClientOf(ctx.Conn()), ctx, unquoted{err})
 }
 
-// unquoted is an error of fasthttp without what it quotes of the head: a proxy may have put secrets
-// there that are not the client's.
+// unquoted is an error of fasthttp without the parts of the head that it quotes: a proxy may have
+// put secrets there that are not the client's.
 type unquoted struct{ error }
 
 func (e unquoted) Error() string {

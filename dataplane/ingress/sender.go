@@ -17,8 +17,8 @@ const (
 	// wholeSize is the size of a write from which it is an answer that the router holds as a whole:
 	// pieces of streams are smaller. Such an answer must be taken at the rate of requests.
 	wholeSize = 64 << 10
-	// wholesLimit bounds the bytes of such answers. Beyond it those that are slower than the rate
-	// are cut after crowdedGrace.
+	// wholesLimit bounds the bytes of such answers. Beyond it an answer that is taken more slowly
+	// than the rate is cut after crowdedGrace.
 	wholesLimit  = 256 << 20
 	crowdedGrace = time.Second
 )
@@ -36,10 +36,10 @@ type sender struct {
 	untaken func() int // bytes that were written and that the client has not confirmed
 	stalled func()     // ends the connection
 
-	whole  readLimit     // of the present answer; its zero value, without a rate, is no whole one
+	whole  readLimit     // of the present answer; the zero value, without a rate: it is not whole
 	wholes *atomic.Int64 // bytes of the whole answers of all clients
 
-	// others is set once somebody else has set a deadline for writes: TLS for its last message, a
+	// others is set once other code has set a deadline for writes: TLS for its last message, or a
 	// linger.
 	others atomic.Bool
 }
@@ -109,8 +109,8 @@ func (cl *Client) writeWhole(p []byte) (int, error) {
 	return cl.writes.write(p)
 }
 
-// cutStalled ends the connection of a client that takes nothing, or too little. Such a client has
-// left, and what it has not taken need not wait for it in the kernel.
+// cutStalled ends the connection of a client that takes nothing, or too little. Such a client
+// counts as gone, so the kernel drops the bytes that it has not taken.
 func cutStalled(cl *Client) {
 	cl.s.cfg.Closed(ReasonStalled)
 	cl.left()

@@ -273,8 +273,8 @@ func (id *requestID) all(req *openai.Request) (ids []string) {
 	return ids
 }
 
-// sentIDs are the requests that workers have, by the ids that clients may know: those that the
-// workers got, and the names that clients have given, which may be the same for several.
+// sentIDs indexes the requests at workers by two kinds of ids that a client may send to abort one:
+// the router's own, each of one request, and the client's, which several requests may share.
 type sentIDs struct {
 	mu    sync.Mutex
 	own   map[uint64]*exchange // by the random part of the router's id; guarded by mu
@@ -356,9 +356,9 @@ func (x *exchange) names() func(yield func(string) bool) {
 	}
 }
 
-// abort calls send for the requests that a client calls rid and may abort, with what the worker
-// calls them: whole requests, or one prompt of a batch. It reports false, and sends nothing, where
-// the abort of one prompt would end others of its batch.
+// abort calls send for each request with the id rid that the client may abort, with the ids that
+// the worker knows: all of the request's, or that of one prompt of a batch. It reports false, and
+// sends nothing, if to abort one prompt would end others of its batch.
 func (f *sentIDs) abort(rid string, mayAbort func(*clientkey.Key) bool, send func(x *exchange, ids []string)) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

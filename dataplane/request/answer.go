@@ -232,9 +232,8 @@ func (a *answer) reported(w *worker.Worker) openai.Usage {
 // eventEnd ends an event. Inside a text, line breaks are escaped.
 var eventEnd = []byte("\n\n")
 
-// computed returns the tokens that the worker has computed, for the client's account: those that
-// the answer reports, else the estimate of the prompt and the events of a stream, each of which has
-// a token or more.
+// computed returns the tokens that the worker has computed, for the client's account: as reported
+// by the answer, else the estimate of the prompt and one token for each event of a stream.
 func (a *answer) computed(usage openai.Usage) (prompt, completion int) {
 	prompt = a.x.credential.taken
 	switch {

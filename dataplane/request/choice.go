@@ -237,9 +237,9 @@ func errRanks(param string, before, rank int) error {
 	return openai.BadRequest(headerRank, "The header asks for the rank "+strconv.Itoa(rank)+" and "+other+" for "+strconv.Itoa(before)+": ask for one rank.")
 }
 
-// ranksOf returns the number of ranks that a request to the model can ask for: those of an
-// regular worker, or those that both halves of pairs have. It is 0 while no worker has described
-// itself. holder is the only worker in question, nil: all are.
+// ranksOf returns the number of ranks that a request to the model can ask for: the ranks of a
+// regular worker, or the ranks common to both halves of a pair. It is 0 while no worker has
+// described itself. holder restricts it to one worker; nil: all workers.
 func (c *choice) ranksOf(model string, holder *worker.Worker) int {
 	var most [3]int // by role
 	for _, w := range c.x.h.Registry.Snapshot().Workers {

@@ -93,8 +93,8 @@ var (
 	}}
 )
 
-// inflations bound the processors that bodies in compressed form take from all other requests, and
-// the memory of those that turn out to be too large.
+// inflations bounds the compressed bodies that are inflated at a time: the processors that they
+// take from other requests, and the memory of bodies that prove too large.
 type inflations struct{ slots chan struct{} }
 
 func newInflations() *inflations {

@@ -30,19 +30,19 @@
 // (24 of a client and one a second, eight times as many of all), so clients' mistakes are rarely
 // sent twice; one that helps is free, so that a worker which fails all its requests at once gives
 // none of them its error. Of /v1/responses, requests in the background, and with tools for gpt-oss,
-// which may call the worker's own, are sent once, lost connections included: elsewhere they go
-// where nobody was reached, or a worker was full. Where all agree, the client gets a worker's own
-// answer; an error behind a good status gets its own, and for an empty one the router
+// which may call the worker's own, are sent once, lost connections included: they go to
+// another worker only if the first was not reached, or was full. Where all agree, the client gets a
+// worker's own answer; an error behind a good status gets its own, and for an empty one the router
 // makes an error. Errors teach nothing about a rank's cache or load.
 //
 // A worker's breaker opens after three faults in a row or five among the last twenty answers, for 1
 // s and then up to 30 s (2 s for a full worker); one request at a time tries the worker again, and
 // only an answer that ended well closes it. An answer that another worker gives well is a fault,
-// and so is a refused connection. Where nobody else can be asked (behind text, without a budget),
-// the request may be ill itself (blame.go): its client, by key or address, and its prompt count
-// once a minute, or while other workers answer them well. Errors of several workers count against
-// none. A stream is sent in whole events: bytes behind the last empty line wait for the rest, up to
-// 64 KiB, so that the router's error event never meets half of another one.
+// and so is a refused connection. Where no other worker can be asked (behind text, without a
+// budget), the fault may be the request's (blame.go): its client, by key or address, and its prompt
+// count once a minute, or while other workers answer them well. Errors of several workers count
+// against none. A stream is sent in whole events: bytes behind the last empty line wait for the
+// rest, up to 64 KiB, so that the router's error event never meets half of another one.
 //
 // A response's id names its worker by 12 of its digits, so that any router sends follow-ups
 // (previous_response_id), GET and cancel there. The router remembers the items of stored
@@ -82,14 +82,18 @@
 // # Concurrency
 //
 // fasthttp runs each request on its connection's goroutine. The exchange, which is the state of the
-// request, belongs to that goroutine until upstream.Observer.Closed is called. Two other goroutines
-// touch it, only to cancel: the watcher of clients, when the client leaves, and a worker's monitor,
-// when the worker hangs. A request to a pair has one goroutine more, which runs the prefill leg;
-// the exchange waits for it before it gives back any memory of the request. A bounded number of
-// goroutines sends /abort_request for requests after their client has left or their other leg has
-// failed; Run waits for them. Locks: legRace.mu, with a Canceler's under it, decides once a pair
-// whether the decode worker's answer stands; sources.mu, rankMetrics.mu and culprits.mu guard
-// recent failures, a rank's series and refused requests.
+// request, belongs to that goroutine until upstream.Observer.Closed is called. Three others touch
+// it: the watcher of clients cancels it when the client leaves, a worker's monitor when the worker
+// hangs, and a client's POST /abort_request reads its ids and ranks under sentIDs.mu. A request to
+// a pair has one goroutine more, which runs the prefill leg (prefillLeg.start); the exchange waits
+// for it (stop) before it gives back any memory of the request. A bounded number of goroutines
+// sends /abort_request to workers (abort.go); Run waits for them.
+//
+// legRace.mu, with a Canceler's lock under it, decides once a pair whether the decode worker's
+// answer stands. sentIDs.mu guards the requests that workers have, by their ids; clientAborts.mu
+// and abortsUnderWay.mu, which guard the aborts, are taken under it. sources.mu guards recent
+// failures and budgets, culprits.mu refused requests. modelMetrics.mu and rankMetrics.mu guard new
+// series; goneRanks.mu, held for as long as a scrape takes, is above the latter.
 //
 // # Ownership
 //

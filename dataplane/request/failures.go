@@ -62,7 +62,8 @@ var failures = [...]failure{
 		is(upstream.ErrDial), "unreachable", again | untaken | suspect, faultWorker,
 		says(openai.Upstream, "Every worker that was tried failed before it answered."),
 	},
-	// The time is the operator's: a worker alone is blamed by what is known of client and prompt.
+	// The operator sets the time, so whether the worker is at fault depends on earlier failures of
+	// the client and the prompt.
 	causeTimeout: {
 		is(upstream.ErrTimeout), "timeout", stop, faultSlow,
 		says(openai.UpstreamTimeout, "No worker answered in time."),
@@ -162,7 +163,7 @@ const (
 type fault uint8
 
 const (
-	// faultNone is nobody's fault.
+	// faultNone counts against neither worker nor client.
 	faultNone fault = iota
 	// faultClient is the client's if another worker answers the same, and else the worker's.
 	faultClient

@@ -275,7 +275,7 @@ type Config struct {
 	// GzipMinBytes is the length from which JSON answers are compressed for clients that ask;
 	// default 4 KiB; negative: none are.
 	GzipMinBytes int
-	// Audience is for whom the X-Warmpath-* fields of answers are: AudienceAll (default),
+	// Audience is the receivers of answers' X-Warmpath-* fields: AudienceAll (default),
 	// AudienceOperators or AudienceNone.
 	Audience string
 	// SaltByKey gives the prompts of each key a cache of their own.
@@ -286,7 +286,7 @@ type Config struct {
 	TrustPriority bool
 	// Proxies are trusted to name the address of their client in X-Forwarded-For.
 	Proxies     worker.Networks
-	OperatorKey []byte // by which an operator is known; none: nobody is
+	OperatorKey []byte // of operators; empty: no client counts as one
 	// Plain chats carry their token ids to the worker, once the ids are proved.
 	ForwardIDs bool
 	// Further attempts before the answer begins; default 3; negative: none.

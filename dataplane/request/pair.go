@@ -402,8 +402,8 @@ func (r *legRace) failPrefill(err error) {
 	}
 }
 
-// looks is how often a wait looks for an excuse in its time. Looks are counted in place of time, so
-// that a router that was held up itself blames nobody for it.
+// looks is how often a wait checks for an excuse within its time. It counts checks and not time, so
+// that a pause of the router itself does not count against the worker.
 const looks = 8
 
 // awaitDecode ends the decode leg if it lags behind the prefill leg for longer than timeout,

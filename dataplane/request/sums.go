@@ -14,8 +14,8 @@ import (
 )
 
 // keepGone is how long the series of a rank that is gone stay: scrapes see the last answers, and a
-// worker that is restarted goes on with its counts. Where workers come and go for months, under
-// addresses that nobody uses again, each would cost memory and bytes of every scrape for good.
+// worker that is restarted goes on with its counts. Later they are deleted: workers come and go for
+// months under new addresses, and each would cost memory and bytes of every scrape.
 const keepGone = 15 * time.Minute
 
 // seriesOfRanks is a vector with the labels worker and rank.

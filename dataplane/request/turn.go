@@ -95,7 +95,7 @@ func (t *turn) parse(x *exchange, body []byte) (read []byte, err error) {
 	return x.converted, nil
 }
 
-// responsePath splits the path of one stored response: its id, and what is behind it.
+// responsePath splits the path of a stored response into the response's id and the rest.
 func responsePath(path []byte) (id, rest string, ok bool) {
 	name, ok := bytes.CutPrefix(path, []byte(pathResponses+"/"))
 	if !ok {
@@ -176,7 +176,7 @@ func digestOf(id string) string {
 }
 
 // appendDigest appends the name of a worker in ids of a client's responses. client is the name of
-// its key, which is no secret: who knows it must know the random rest of an id all the same.
+// its key. That is not a secret: to use an id, a client must know its random rest as well.
 func appendDigest(dst []byte, url, client string) []byte {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(url))

@@ -130,8 +130,8 @@ func (m *approxMatch) reset(ranks int) {
 	clear(m.tokens)
 }
 
-// match fills m with the sources of all ranks, and with the overlap of those that need it.
-// only: the approximate index is the source of all overlap. a may be nil.
+// match fills m with the source of each rank's overlap, and with the overlap itself where the
+// approximate index is that source. only: it is for all ranks. a may be nil.
 func (a *ApproxIndex) match(m *approxMatch, s *Scratch, p *Prompt, ranks []*worker.Rank, only bool) {
 	m.reset(len(ranks))
 	s.keys, s.keyed = s.keys[:0], false

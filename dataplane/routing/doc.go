@@ -59,8 +59,9 @@
 //
 // A Router may be used from any goroutine. A Scratch belongs to one goroutine at a time. A choice
 // waits for no lock of predictions. Dispatch, the end of a request and messages of other routers
-// take inFlight.mu, and index locks under it. A choice, a dispatch and an end take a branch lock of
-// package turns and, under it, the one of package session.
+// take inFlight.mu, and index locks under it. A choice, a dispatch and an end take branch locks of
+// package turns and the lock of package session, one after the other. The lock of a kept choice
+// (recent.go) is only tried by choices.
 //
 // # Ownership
 //

@@ -13,7 +13,7 @@ const (
 	keptBytes  = 64 << 10
 )
 
-// beginning is that of a kept choice's prompt.
+// beginning is the first part of a kept choice's prompt.
 type beginning struct {
 	domain promptDomain
 	tokens []uint32 // where exact
@@ -68,9 +68,9 @@ func (p *Prefix) Tokens() int {
 }
 
 // Prefixes returns the common beginnings, of a page or more, of the prompts of [Router.Recent],
-// those of most requests first. kept is the number of these prompts, and since the time of the
-// oldest; prompts with images, and those that the policy does without, are not known. A prefix may
-// begin with another: all sessions with the system prompt, turns with their session.
+// most requests first. kept is the number of these prompts, and since the time of the oldest.
+// Prompts with images, and prompts that the policy does not read, are left out. A prefix may begin
+// with another: all sessions begin with the system prompt, and turns with their session.
 func (r *Router) Prefixes() (all []Prefix, kept int, since time.Time) {
 	prompts, pages := map[promptDomain][]Prefix{}, map[promptDomain]int{}
 	r.recent.read(func(c *keptChoice, choice RecentChoice) bool {

@@ -8,9 +8,9 @@ import (
 	"github.com/warmpath/warmpath/dataplane/routing/policy"
 )
 
-// WhatIf is how a policy would have made the choices of [Router.Recent]. Tokens are of prompts,
-// as each choice expected them. Each choice is judged alone: the caches and loads are those that
-// the choices really made have left.
+// WhatIf is the result of a policy on the choices of [Router.Recent]. Tokens are of prompts, as
+// each choice expected them. Each choice is judged alone, with the caches and loads that it really
+// met: earlier different choices have not changed them.
 type WhatIf struct {
 	Policy string // "" for the choices that were made
 	Same   int    // choices that are as they were made

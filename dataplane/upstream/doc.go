@@ -33,8 +33,11 @@
 //
 // A Transport is safe for any number of goroutines. A Response, its Stream and a Request belong
 // to one goroutine at a time. A Canceler is the one way in from outside: Cancel may be called
-// from anywhere, at any time, any number of times. The locks of the idle list and of the
-// Canceler are leaves; neither is held across I/O other than close(2).
+// from anywhere, at any time, any number of times. The part of a body that the socket does not take
+// at once is written by a goroutine, which ends before Do returns an error or Response.Close
+// returns. Transport.mu guards the idle lists, and idleList.mu, which guards one of them, is taken
+// under it. The lock of a joined Canceler is taken under that of the first. No lock is held across
+// I/O other than close(2).
 //
 // # Ownership
 //

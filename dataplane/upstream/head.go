@@ -31,8 +31,8 @@ func headEnd(b []byte) (end int, spaced bool) {
 	}
 }
 
-// isSpaced reports whether a field's name has a space. One at its beginning is that of a
-// continuation, or refused by fasthttp.
+// isSpaced reports whether a field's name has a space. A space at its beginning does not count: the
+// line is a continuation, or fasthttp refuses it.
 func isSpaced(line []byte) bool {
 	name := line[:max(bytes.IndexByte(line, ':'), 0)]
 	return len(name) > 0 && name[0] != ' ' && name[0] != '\t' && (bytes.IndexByte(name, ' ') >= 0 || bytes.IndexByte(name, '\t') >= 0)

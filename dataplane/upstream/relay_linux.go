@@ -16,9 +16,9 @@ import (
 const relayLook = time.Second
 
 // relay moves a stream from a worker's socket to a client's, within one wait of the poller:
-// each piece takes one read and one write. Between two waits the poller forgets what it was
-// told, so each wait has to begin with a read, which nearly always finds nothing; with the rest
-// that is done for a wait, that is a tenth of a stream's cost.
+// each piece takes one read and one write. The poller keeps no readiness from one wait to the next,
+// so each wait has to begin with a read, which nearly always finds nothing. That read and the other
+// work for a wait are a tenth of a stream's cost.
 type relay struct {
 	in    *responseReader
 	inbox socket.Inbox

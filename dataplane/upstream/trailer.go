@@ -52,7 +52,7 @@ var tokenMarks = []byte("!#$%&'*+-.^_`|~")
 func control(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
 
 // announce announces the worker's trailer to the client. fasthttp takes announced fields out of the
-// header, so one that is in the header too is not announced, but sent.
+// header, so a field that is also in the header is sent without an announcement.
 func announce(h *fasthttp.ResponseHeader) {
 	keys := h.PeekTrailerKeys()
 	if len(keys) == 0 {

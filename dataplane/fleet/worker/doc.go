@@ -43,9 +43,9 @@
 // workers are recognised from /server_info and get no plain requests. A server that is not SGLang
 // is named by its other answers (engine.go) and routed without events and load.
 //
-// The process is asked again who it is when a connection of its probes ends, when it was not ready,
-// and when its name leads to another address. That ends the connections of probes, and those of
-// requests with their requests (moved.go).
+// The monitor asks again which process it is when a connection of its probes ends, when it was not
+// ready, and when its name leads to another address. That ends the connections of probes, and those
+// of requests with their requests (moved.go).
 //
 // A worker that answers no probe but accepts connections may be alive. It leaves the choice, keeps
 // its blocks in the index, and after --hang-after its waiting requests go to other workers. A
@@ -65,10 +65,11 @@
 //
 // Every method may be called from any goroutine. Registry.Run owns one monitor goroutine for
 // each worker; Add and Remove start and stop them. The request path reads an immutable Snapshot
-// by one atomic load and touches only atomics of its ranks. A monitor starts a second goroutine
-// that polls load and adapters where a worker does not publish them, because probes must not
-// wait for a busy scheduler. A third one reads the probes' connection and raises a suspicion
-// when it ends; a fourth follows the name of a worker that is not given by its address.
+// by one atomic load and touches only atomics of its ranks. A monitor has up to three more
+// goroutines. One polls load and adapters where a worker does not publish them, because probes must
+// not wait for a busy scheduler; it ends with the life of the process. One reads the probes'
+// connection, ends with it, and raises a suspicion. One follows the name of a worker that is not
+// given by its address, and ends with the monitor.
 //
 // A worker drains while there is any reason for it (DrainFor). Its spec and the registry's
 // settings (Update, Configure) change while it serves. Detach takes a worker out at once and
@@ -80,9 +81,12 @@
 // answers of one, and by requests at a breaker that is not closed; refusals.mu, for some 20 ns, by
 // answers that are errors and by the success after them; Registry.facts while facts about GPUs are
 // taken in, some µs after a death and less otherwise. Registry.mu guards the set of workers and is
-// never held across I/O or a callback. unanswered.mu guards the requests without an answer; a
-// Canceler's lock may be taken under it, and Load.mu under Registry.comparing, which compares
-// workers with each other. The fleet's manager takes Registry.comparing under its own lock.
+// never held across I/O; of callbacks, only Configure's runs under it. unanswered.mu guards the
+// requests without an answer; a Canceler's lock may be taken under it, and Load.mu under
+// Registry.comparing, which compares workers with each other. The fleet's manager takes
+// Registry.comparing under its own lock. ExtraKeys.mu is held by dispatches, ends and stores of
+// prompts with an extra_key, numbers.mu while ranks get their numbers. Keys.mu lets one monitor
+// look at the file of keys, also while it is read.
 //
 // # Ownership
 //
@@ -90,5 +94,6 @@
 //
 // # Errors
 //
-// ErrUnknown, ErrDuplicate and ErrBadURL come from Add and Remove.
+// ErrUnknown, ErrDuplicate, ErrBadURL and ErrClosed come from Add and Remove, ErrNotWorker and
+// ErrKeyRefused from Identify, ErrKeys and ErrNetwork from the settings of the operator.
 package worker

@@ -21,8 +21,8 @@ const unknownServer = "an unknown server"
 // RouterRefusal is the code of the error with which such a router answers GET /server_info.
 const RouterRefusal = "not_for_clients"
 
-// isRouter reports whether an answer to GET /server_info is that of a router: the refusal of this
-// release, or a worker's answer with the header of earlier ones.
+// isRouter reports whether an answer to GET /server_info comes from a router: a refusal, as of this
+// release, or a worker's answer with a router's header, as of earlier releases.
 func isRouter(body []byte, h *fasthttp.ResponseHeader) bool {
 	return len(h.Peek(routedHeader)) > 0 || fastjson.GetString(body, "error", "code") == RouterRefusal
 }

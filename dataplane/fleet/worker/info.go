@@ -331,9 +331,9 @@ func (i *Info) sameProcess(old *Info) bool {
 		(len(old.Models) == 0 || slices.Contains(i.Models, old.Models[0]))
 }
 
-// sameShape reports whether two descriptions agree in what no process changes while it runs: its
-// role, ranks, GPUs, pages, pool, cache, tokenizer and publishers. Sizes that one of them leaves
-// out agree.
+// sameShape reports whether two descriptions agree in the properties that are fixed for the life of
+// a process: role, ranks, GPUs, pages, pool, cache, tokenizer and publishers. Sizes that one of
+// them leaves out agree.
 func (i *Info) sameShape(old *Info) bool {
 	agree := func(a, b int) bool { return a == b || a == 0 || b == 0 }
 	return (i.Mode == "" || i.Role() == old.Role()) && i.NoCache == old.NoCache && i.DecodeCache == old.DecodeCache &&

@@ -18,8 +18,9 @@ import (
 var ErrKeys = errors.New("worker: unusable file of API keys")
 
 // Key holds the values of Authorization for a worker; the zero value has none. SGLang wants its
-// --api-key on all routes but /ready, /health and /metrics, and its --admin-api-key, where it has
-// one, in the other's place on those that change it: /abort_request and /flush_cache of ours.
+// --api-key on all routes but /ready, /health and /metrics. Routes that change it want its
+// --admin-api-key instead, where it has one; of these the router uses /abort_request and
+// /flush_cache.
 type Key struct{ api, admin []byte }
 
 // API returns the value for most routes; nil: none is sent.
@@ -33,7 +34,7 @@ func (k *Key) Admin() []byte {
 	return k.api
 }
 
-// noKey is that of workers without one.
+// noKey is for workers without a key.
 var noKey = &Key{}
 
 // Keys are the API keys of workers, from a file that is read again when it changes. A nil Keys has
@@ -181,7 +182,7 @@ func refusedKey(status int) bool {
 	return status == fasthttp.StatusUnauthorized || status == fasthttp.StatusForbidden
 }
 
-// keyRefusal says what a worker's refusal means, and what to do.
+// keyRefusal explains a worker's refusal, with the remedy.
 func keyRefusal(status int, key *Key) string {
 	advice := "give its API key in --worker-api-key-file"
 	if len(key.api) > 0 {

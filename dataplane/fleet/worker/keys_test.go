@@ -4,7 +4,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -43,4 +45,24 @@ func TestReadKeys(t *testing.T) {
 	require.ErrorIs(t, err, worker.ErrKeys)
 	_, err = worker.ReadKeys("/dev/zero", log)
 	require.ErrorIs(t, err, worker.ErrKeys, "it would be read forever")
+}
+
+// TestKeyIsReadUnlocked adds a worker whose key comes from code that needs the registry's lock: the
+// file of keys may be slow, and only this call waits for it.
+func TestKeyIsReadUnlocked(t *testing.T) {
+	var r *worker.Registry
+	var before atomic.Bool // the registry had no such worker yet
+	r = worker.NewRegistry(worker.Config{
+		Log: slog.New(slog.DiscardHandler), Interval: time.Hour, LoadEvery: -1, Dial: newFake().dial,
+		Key: func(url string) *worker.Key {
+			if _, err := r.Get(url); err != nil { // waits for the lock
+				before.Store(true)
+			}
+			return (*worker.Keys)(nil).Of(url)
+		},
+	}, nil)
+	_, err := r.Add("http://a:1")
+	require.NoError(t, err)
+	assert.True(t, before.Load())
+	require.NoError(t, r.Remove("http://a:1"))
 }

@@ -38,7 +38,7 @@ func (s *publishedLoad) prefill(at float64, tokens int64, stream bool) int64 {
 }
 
 // noQueue ends a predicted time, between begin and end, where the rank has no waiting request and
-// the last one was not sent just now: prompts may have been cached without anybody's knowledge.
+// the last one was not sent just now: more of the prompts may have been cached than predicted.
 func (s *publishedLoad) noQueue(r *Report, at float64) {
 	if r.Waiting == 0 && r.Queued == 0 && at-math.Float64frombits(s.batch.Load()) > reportDelay {
 		s.computed.Store(math.Float64bits(min(math.Float64frombits(s.computed.Load()), at)))

@@ -45,9 +45,9 @@ const (
 	peerPending, peerTokens = 10, 1 << 17
 	// The most of a router at one rank, and of one request.
 	maxPeerRequests, maxPrompt = 1 << 16, 1 << 20
-	// claimSpare is the requests of other routers that count at a rank without reports beyond their
-	// equal part, since chance gives each router so many more or less; claimTokens is that of
-	// prompts and pages, of prompts for claimFor seconds.
+	// At a rank without reports the requests of other routers count up to their equal part and
+	// claimSpare more, since chance gives a router so many more or less. claimTokens is the same
+	// for tokens of prompts and of pages; for prompts it holds claimFor seconds.
 	claimSpare, claimTokens, claimFor = 8, usualChunk, 2
 )
 

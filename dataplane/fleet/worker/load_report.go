@@ -98,7 +98,7 @@ func CachedPages(l *Load, now time.Time, r PoolContent) {
 	l.publishPoolLocked()
 }
 
-// forgetPool drops what events have told of the pool: they are set aside.
+// forgetPool drops the pool's size as events told it, once the events are set aside.
 func (l *Load) forgetPool() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -158,6 +158,7 @@ func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.key.Store(cfg.Key(w.URL)) // may read the file of keys
 	r.lockForgotten(w.URL)
 	defer r.mu.Unlock()
 	if r.closed {
@@ -167,7 +168,6 @@ func (r *Registry) AddSpec(spec Spec) (*Worker, error) {
 		return nil, fmt.Errorf("cannot add worker %s: %w", w.URL, ErrDuplicate)
 	}
 	w.hostNumber, w.registry = r.hostNumberLocked(w.host), r
-	w.key.Store(cfg.Key(w.URL))
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &monitor{r: r, w: w, cfg: cfg, probe: newWatcher(ctx, w, cfg), cancel: cancel, done: make(chan struct{}), number: r.added}
 	r.added++

@@ -58,9 +58,10 @@
 // lookups only, never for I/O or a copy. leases.mu, incoming.mu, peerClient.mu, transport.mu,
 // handshaker.mu, prefetcher.mu, rate.mu and that of serveConnections guard tables and are taken
 // alone; tally.mu guards the counts, and is taken below any of them. peer.asking is held for one
-// question to a peer, with a deadline. All goroutines end with Run: one for each connection of an
-// engine or a peer, one for each peer, which connects and pulls, one each for leases and for making
-// NIXL's agents, one for each transfer in quarantine, and at most 16 for hints.
+// question to a peer, with a deadline. All goroutines end with Run: one for each of the two
+// listeners and for each of their connections, one for each peer, which connects and pulls, one for
+// each peer that is asked or told of a clear, while the asker waits, one each for leases and for
+// making NIXL's agents, one for each transfer in quarantine, and at most 16 for hints.
 //
 // # Ownership
 //

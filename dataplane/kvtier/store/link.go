@@ -51,7 +51,7 @@ func (c *peerClient) dial(ctx context.Context, endpoint string) (*link, error) {
 	return l, nil
 }
 
-// exchange tells a peer of clears, and does those that it knows.
+// exchange tells a peer of the clears of this store, and carries out those of the peer.
 func (c *peerClient) exchange(ctx context.Context, l *link, cleared clears) error {
 	body, _, err := l.call(ctx, opCleared, cleared.encode())
 	if err != nil {

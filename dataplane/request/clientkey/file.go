@@ -88,8 +88,8 @@ func (k *Keys) Run(ctx context.Context) error {
 	}
 }
 
-// Find returns the key of a secret; nil: there is none. The secret's hash is looked up, whose bytes
-// nobody can choose, so that the time of a look-up tells nothing.
+// Find returns the key of a secret; nil: there is none. It looks up the secret's hash, whose bytes
+// a client cannot choose, so the time of a look-up does not reveal how much of a guess is right.
 func (k *Keys) Find(secret []byte) *Key {
 	if len(secret) == 0 {
 		return nil

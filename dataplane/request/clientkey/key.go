@@ -39,7 +39,7 @@ type usage struct {
 	counts    Counts
 	elsewhere int  // requests under way at other routers
 	claimed   int  // the same, of routers with other tokens
-	told      int  // of the requests under way here, those that other routers know of
+	told      int  // requests under way here that other routers know of
 	telling   bool // the next message tells of it
 }
 
@@ -74,7 +74,7 @@ func (r Reason) String() string { return [...]string{"requests", "tokens", "conc
 // LimitError is a request beyond a limit of its key.
 type LimitError struct {
 	Reason Reason
-	// Limit is that of the key, and Remaining the part of it that is left now.
+	// Limit is the key's limit, and Remaining the part of it that is left now.
 	Limit, Remaining int
 	// RetryAfter is the time until the limit has room for the request, and Reset until all of it is
 	// there again; 0 where that is unknown.
@@ -134,8 +134,8 @@ func (b *bucket) refusal(why Reason, rate, need float64, by sharers) *LimitError
 }
 
 // beyondShare reports whether this router has let in its share of a limit since it last told the
-// others: an equal part of the rest at that time. So all of them together keep the limit, but for
-// the last request of each, as long as nobody hears of the others.
+// others: an equal part of the rest at that time. So all routers together exceed the limit by one
+// request each at most while no message reaches them.
 func beyondShare(untold, rest, routers float64) bool {
 	return routers > 1 && untold >= (rest+untold)/routers
 }
@@ -238,7 +238,7 @@ func (k *Key) Take(now time.Time, prompt int) error {
 	})
 }
 
-// Answered counts the tokens of an answer. taken are those that Take took for it.
+// Answered counts the tokens of an answer. taken is the number of tokens that Take took for it.
 func (k *Key) Answered(now time.Time, taken, prompt, completion int) {
 	u := k.used
 	u.mu.Lock()

@@ -35,8 +35,8 @@ type Candidate struct {
 	// Predicted is the part of the prompt that the rank holds or will hold when the requests in
 	// flight there are done.
 	Predicted int
-	Host      int   // of Cached, those that are not on the GPU and must be copied there
-	Disk      int   // of Host, those that are not in host memory either
+	Host      int   // tokens of Cached that are not on the GPU and must be copied there
+	Disk      int   // tokens of Host that are not in host memory either
 	Pending   int64 // prompt tokens sent to the rank and not prefilled yet; see [Backlog]
 	InFlight  int64 // requests dispatched to the rank and not ended
 	Waiting   int64 // of InFlight, requests without a first token

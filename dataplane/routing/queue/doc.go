@@ -20,14 +20,14 @@
 //
 // A request whose turn would come after its deadline is refused at once: the requests before it
 // and the rate at which they leave tell when. The rate counts once as many have left as the ranks
-// hold, so that nobody is refused before it is known. A request whose deadline passes leaves.
+// hold; before that no request is refused by it. A request whose deadline passes leaves.
 //
 // Under lasting overload, oldest first would send each request shortly before its deadline, when
 // its client is about to leave. So if requests are refused, and for Config.Timeout the queue has
-// been longer than what leaves in a fifth of it, then the last of equal requests goes first, only
-// patient ones can be overdue, and the queue is kept that short: the oldest ones are refused. That
-// ends when the queue is empty, and for Config.Timeout nobody was one too many. (Adaptive LIFO with
-// controlled delay, "Fail at Scale", 2015.)
+// been longer than the number that leaves in a fifth of that time, then the last of equal requests
+// goes first, only patient ones can be overdue, and the queue is kept that short: the oldest ones
+// are refused. That ends when the queue is empty and has not been too long for Config.Timeout.
+// (Adaptive LIFO with controlled delay, "Fail at Scale", 2015.)
 //
 // At its bound the queue refuses the new request, or displaces the newest request of the lowest
 // priority, of the client with most of them, where that priority is lower than the new one's or

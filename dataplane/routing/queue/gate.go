@@ -234,8 +234,9 @@ func (g *Gate) watchLocked(q *modelQueue, now time.Duration) {
 // A burst whose requests can all be answered in time is over by then.
 func (q *modelQueue) stands(now, deadline time.Duration) bool { return now-q.short >= deadline }
 
-// newestFirst has the newest request go first. A batch of answers that end together may empty the
-// queue then, and the overload has ended only when for some time nobody was one too many.
+// newestFirst has the newest request go first. From then on an empty queue does not end the
+// overload, since a batch of answers that end together may empty it: the queue must also have had
+// no request in excess for some time.
 func (q *modelQueue) newestFirst(now time.Duration) {
 	q.order.NewestFirst(true)
 	q.excess = now

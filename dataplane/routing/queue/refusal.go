@@ -88,6 +88,6 @@ func (d *drain) rate(now time.Duration) float64 {
 	return float64(d.n) / max(d.clock(now)-oldest, time.Millisecond).Seconds()
 }
 
-// known reports whether the rate tells what ranks with so many requests can do. The first
-// departures are of the shortest answers, or of a whole batch.
+// known reports whether enough requests have left to estimate the rate of ranks that hold so many.
+// The first departures are of the shortest answers, or of a whole batch.
 func (d *drain) known(held int) bool { return d.n > 0 && d.n >= min(held, drainWindow) }

@@ -7,13 +7,13 @@
 // answer has ended or failed. Before a choice, [Table.Live] returns the live tokens of a rank,
 // and [Table.Home] the rank with this session's pages and its part of them; the difference is
 // policy.Candidate.Live. A session's key is any number other than 0 that stays the same for all
-// of its turns. Its low 15 bits are the session's place: who gives the keys has few sessions at one
-// place, as turns.ID has one.
+// of its turns. Its low 15 bits are the session's place, and few sessions may share one: keys of
+// turns.ID have a place each.
 //
 // # The model
 //
 // A session's tokens count at the rank of its latest turn. Those that it left elsewhere are
-// evicted sooner or later, and nobody misses them. An idle session counts with its chance of
+// evicted sooner or later without loss. An idle session counts with its chance of
 // coming back, given the pause so far. The chance is learnt by survival analysis (Kaplan and
 // Meier's estimate over logarithmic bins of pauses), apart for sessions of 1, 2 to 3, 4 to 7
 // turns and so on, so that one-shot prompts and long agent loops do not mix. Each request looks

@@ -9,7 +9,7 @@ const (
 	bins          = (15 - firstOctave) * binsPerOctave
 	// classes are sessions of 1, 2 to 3, 4 to 7 turns and so on; the last one goes on.
 	classes = 5
-	// agedAfter pauses halve all counts: what sessions did thousands of pauses ago tells little.
+	// agedAfter pauses halve all counts: old pauses say little about present sessions.
 	agedAfter = 4096
 	// staleAfter pauses make the chances anew: one changes them by less than a thousandth.
 	staleAfter = 32
