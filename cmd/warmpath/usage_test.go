@@ -113,6 +113,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{[]string{"serve", "--retries", "x"}, "warmpath serve --help-all lists all flags"},
 		{[]string{"serve", "http://a:1"}, "takes flags only"},
 		{[]string{"serve", "--listen", "8000"}, `cannot listen on "8000": want host:port`},
+		{[]string{"explain", strings.Repeat("x", 65)}, `cannot use "` + strings.Repeat("x", 64) + `": warmpath explain takes flags only`},
 		{[]string{"drain"}, "name a node or a worker's URL"},
 		{[]string{"explain"}, "give --text, --ids or --body"},
 	} {
