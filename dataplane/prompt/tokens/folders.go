@@ -33,7 +33,7 @@ func ParseFolders(paths []string) (map[string]string, error) {
 // Hub finds models by their names at Hugging Face's hub.
 type Hub interface {
 	// Folder returns the folder with a model's files, however long that takes, until ctx ends.
-	// failed gets the reason of each delay.
+	// failed gets the reason of each delay. The error is that of ctx.
 	Folder(ctx context.Context, name modelfile.HubName, failed func(error)) (string, error)
 }
 
@@ -78,13 +78,11 @@ func (ms *Models) fetch() {
 				ms.setOwn(keys, ownFolder{err: err})
 				if err.Error() != said {
 					said = err.Error()
-					ms.cfg.Log.Warn("a model's files cannot be fetched now, which is tried again", "model", hub, "reason", err)
+					ms.cfg.Log.Warn("a model's files cannot be had now, which is tried again; token ids are left to the workers", "model", hub, "reason", err)
 				}
 			})
-			err = brief(err)
-			ms.setOwn(keys, ownFolder{path, err})
-			if err != nil && ms.ctx.Err() == nil {
-				ms.cfg.Log.Warn("token ids are left to the workers", "model", hub, "reason", err)
+			if err == nil {
+				ms.setOwn(keys, ownFolder{path: path})
 			}
 		}()
 	}

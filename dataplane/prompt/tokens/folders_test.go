@@ -13,13 +13,12 @@ import (
 	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
-// fakeHub fails with each of the errors, and then gives the folder or the refusal.
+// fakeHub fails with each of the errors, and then gives the folder.
 type fakeHub struct {
-	delays  chan error
-	found   chan string
-	refusal error
-	mu      sync.Mutex
-	asked   []string
+	delays chan error
+	found  chan string
+	mu     sync.Mutex
+	asked  []string
 }
 
 func newFakeHub() *fakeHub { return &fakeHub{delays: make(chan error), found: make(chan string)} }
@@ -34,7 +33,7 @@ func (h *fakeHub) Folder(ctx context.Context, name modelfile.HubName, failed fun
 		case err := <-h.delays:
 			failed(err)
 		case folder := <-h.found:
-			return folder, h.refusal
+			return folder, nil
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
@@ -65,21 +64,24 @@ func TestModelOfTheHub(t *testing.T) {
 	s.models.WorkerUp("last", "n", settings)
 	testkit.Await(t, "two names share it", func() bool { return s.models.Find("n") != nil })
 	require.Equal(t, []string{"some/model@v1"}, h.asked)
-	require.Equal(t, 1, s.logs.count("cannot be fetched now"), "said once")
+	require.Equal(t, 1, s.logs.count("cannot be had now"), "said once")
 }
 
-// TestModelThatTheHubRefuses: the reason stays, and is logged once.
+// TestModelThatTheHubRefuses: the reason stays, and is logged once, until it is mended.
 func TestModelThatTheHubRefuses(t *testing.T) {
 	t.Chdir(t.TempDir())
 	h := newFakeHub()
-	h.refusal = errors.New("accept its licence")
 	s := newTestModelsOf(t, map[string]string{"": "some/model"}, h)
 	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23"})
-	h.found <- ""
-	s.reads(t, "accept its licence")
+	refusal := errors.New("accept its licence")
+	h.delays <- refusal
+	s.reads(t, refusal.Error())
 	s.models.WorkerUp("x", "m", tokens.Settings{Version: "0.5.23"})
-	s.reads(t, "accept its licence")
-	testkit.Await(t, "the log", func() bool { return s.logs.count("accept its licence") == 1 })
+	h.delays <- refusal
+	s.reads(t, refusal.Error())
+	h.found <- modelFolder(t, template)
+	s.loaded(t)
+	require.Equal(t, 1, s.logs.count(refusal.Error()))
 }
 
 // TestNothingIsFetchedForWorkers: by whatever name they have, and none is where there is no hub.
