@@ -50,8 +50,8 @@ func ParseHubName(text string) (_ HubName, ok bool) {
 	return n, ok
 }
 
-// OperatorHubName reads a model's path that an operator gives: "OWNER/MODEL", where there is nothing
-// of that name here, nor a link to what is not mounted.
+// OperatorHubName reads a model's path that an operator gives: "OWNER/MODEL", where there is
+// nothing of that name here, nor a link to what is not mounted.
 func OperatorHubName(path string) (_ HubName, ok bool) {
 	n, ok := ParseHubName(path)
 	if !ok || !strings.Contains(n.ID, "/") {

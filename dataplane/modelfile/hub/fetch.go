@@ -38,8 +38,8 @@ type fetching struct {
 // errNoEntry is a file that the model does not have.
 var errNoEntry = errors.New("no such file")
 
-// fetch gets the files of a model into the cache and returns their folder. They are of commit, or of
-// the revision's latest where that is "".
+// fetch gets the files of a model into the cache and returns their folder. They are of commit, or
+// of the revision's latest where that is "".
 func (h *Hub) fetch(ctx context.Context, name modelfile.HubName, commit string) (string, error) {
 	token, err := h.token()
 	if err != nil {
