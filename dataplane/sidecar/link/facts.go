@@ -148,7 +148,7 @@ func (f *Facts) namesDevice() bool {
 var rdmaTransports = []string{"rc", "dc", "ud", "ib", "srd"}
 
 // excludesRDMA reports whether UCX_TLS leaves them all out. It is a list of names, "all", or "^"
-// and a list of excluded names, of which ib is all of them.
+// and a list of excluded names, of which ib is all of InfiniBand's.
 func (f *Facts) excludesRDMA() bool {
 	if excluded, ok := strings.CutPrefix(f.Transports, "^"); ok {
 		return slices.Contains(strings.Split(excluded, ","), "ib")
