@@ -190,7 +190,7 @@ func helpOfAll(c *cobra.Command) string {
 // noArgs refuses positional arguments; cobra's own check calls them unknown commands.
 func noArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("cannot use %q: %s takes flags only (%s lists them)", args[0], c.CommandPath(), helpOfAll(c))
+		return fmt.Errorf("cannot use %.64q: %s takes flags only (%s lists them)", args[0], c.CommandPath(), helpOfAll(c))
 	}
 	return nil
 }

@@ -121,6 +121,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{[]string{"workers", "--router", "http://127.0.0.1:1"}, "cannot ask the router at http://127.0.0.1:1: dial tcp"},
 		{[]string{"serve", "http://a:1"}, "takes flags only"},
 		{[]string{"serve", "--listen", "8000"}, `cannot listen on "8000": want host:port`},
+		{[]string{"explain", strings.Repeat("x", 65)}, `cannot use "` + strings.Repeat("x", 64) + `": warmpath explain takes flags only`},
 		{[]string{"drain"}, "name a node or a worker's URL"},
 		{[]string{"explain"}, "give --text, --ids or --body"},
 	} {

@@ -3,10 +3,12 @@ package modelfile
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 )
 
 // HubName is the name of a model at Hugging Face's hub. None of its parts leads out of a folder or
@@ -48,15 +50,15 @@ func ParseHubName(text string) (_ HubName, ok bool) {
 	return n, ok
 }
 
-// OperatorHubName reads a model's path that an operator gives: "OWNER/MODEL", where that is no
-// folder here.
+// OperatorHubName reads a model's path that an operator gives: "OWNER/MODEL", where there is
+// nothing of that name here, nor a link to what is not mounted.
 func OperatorHubName(path string) (_ HubName, ok bool) {
 	n, ok := ParseHubName(path)
 	if !ok || !strings.Contains(n.ID, "/") {
 		return n, false
 	}
-	_, err := os.Stat(path)
-	return n, err != nil
+	_, err := os.Lstat(path)
+	return n, errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // String is the reverse of ParseHubName.
@@ -101,7 +103,7 @@ func IsCommit(text string) bool { return commit.MatchString(text) }
 func HubCache() string {
 	for _, name := range []string{"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"} {
 		if folder := os.Getenv(name); folder != "" {
-			return expand(folder)
+			return Expand(folder)
 		}
 	}
 	if home := HubHome(); home != "" {
@@ -113,7 +115,7 @@ func HubCache() string {
 // HubHome returns the folder of Hugging Face's tools, "" if it is unknown.
 func HubHome() string {
 	if home := os.Getenv("HF_HOME"); home != "" {
-		return expand(home)
+		return Expand(home)
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -122,13 +124,13 @@ func HubHome() string {
 	return filepath.Join(cache, "huggingface")
 }
 
-// expand reads ~ and variables in a folder's name, as huggingface_hub does: a unit of systemd has
-// no shell that would.
-func expand(folder string) string {
-	folder = os.ExpandEnv(folder)
-	rest, ok := strings.CutPrefix(folder, "~/")
+// Expand reads ~ and variables in a path of the environment, as huggingface_hub does: a unit of
+// systemd has no shell that would.
+func Expand(name string) string {
+	name = os.ExpandEnv(name)
+	rest, ok := strings.CutPrefix(name, "~/")
 	if home, err := os.UserHomeDir(); ok && err == nil {
 		return filepath.Join(home, rest)
 	}
-	return folder
+	return name
 }

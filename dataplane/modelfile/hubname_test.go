@@ -66,7 +66,11 @@ func TestOperatorHubName(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, "owner/model", name.ID)
 	require.NoError(t, os.MkdirAll("owner/model", 0o700))
-	for _, path := range []string{"owner/model", "./owner/other", "gpt2", filepath.Join(t.TempDir(), "model")} {
+	require.NoError(t, os.Symlink("not/mounted", "owner/link"))
+	require.NoError(t, os.WriteFile("file", nil, 0o600))
+	_, ok = modelfile.OperatorHubName("file/model")
+	require.True(t, ok)
+	for _, path := range []string{"owner/model", "owner/link", "./owner/other", "gpt2", filepath.Join(t.TempDir(), "model")} {
 		_, ok = modelfile.OperatorHubName(path)
 		require.False(t, ok, path)
 	}

@@ -9,9 +9,10 @@
 //	CACHE/models--OWNER--MODEL/blobs/ETAG                     the content
 //	CACHE/models--OWNER--MODEL/.no_exist/COMMIT/FILE          empty: the hub has no such file
 //
-// All files of a snapshot are of one commit. Each appears whole, with the checksum that the hub
-// tells, tokenizer.json and the ref last: a reader finds all files or none. The format is described
-// at https://huggingface.co/docs/hub/local-cache.
+// All files of a snapshot are of one commit, which is the ref's where the cache has one. Each
+// appears whole, with the checksum that the hub tells, tokenizer.json and the ref last: a reader
+// finds all files or none. The format is described at
+// https://huggingface.co/docs/hub/local-cache.
 //
 // # Concurrency
 //
@@ -21,5 +22,5 @@
 // # Errors
 //
 // ErrUnavailable is a hub that does not answer as it should, which may pass. ErrRefused is one that
-// will not give the files, ErrOffline the operator's wish to ask none.
+// will not give the files, ErrOffline the operator's wish to ask none: an operator may mend these.
 package hub

@@ -31,21 +31,22 @@ type fetching struct {
 	name   modelfile.HubName
 	root   *os.Root // nil until the first answer: a model that is not there leaves no folder
 	token  string
-	commit string // "" until the first answer
+	commit string // by the cache or the name, else "" until the first answer
 	bytes  int64
 }
 
 // errNoEntry is a file that the model does not have.
 var errNoEntry = errors.New("no such file")
 
-// fetch gets the files of a model into the cache and returns their folder.
-func (h *Hub) fetch(ctx context.Context, name modelfile.HubName) (string, error) {
+// fetch gets the files of a model into the cache and returns their folder. They are of commit, or
+// of the revision's latest where that is "".
+func (h *Hub) fetch(ctx context.Context, name modelfile.HubName, commit string) (string, error) {
 	token, err := h.token()
 	if err != nil {
 		return "", fmt.Errorf("cannot read the token for the hub: %w", err)
 	}
 	began := time.Now()
-	f := &fetching{Hub: h, name: name, token: token}
+	f := &fetching{Hub: h, name: name, token: token, commit: commit}
 	err = f.run(ctx)
 	if f.root != nil {
 		_ = f.root.Close() // it has been read
@@ -57,25 +58,23 @@ func (h *Hub) fetch(ctx context.Context, name modelfile.HubName) (string, error)
 	return name.Snapshot(h.cfg.Cache, f.commit), nil
 }
 
-// run gets the files, and then makes the necessary one and the ref visible.
+// run gets the files that are missing, and then makes the necessary one and the ref visible. A ref
+// that is there stays: the files of the workers that share the cache are of its commit.
 func (f *fetching) run(ctx context.Context) error {
+	known, necessary := f.commit != "", ""
 	all := files()
-	first, err := f.get(ctx, all[0])
-	if errors.Is(err, errNoEntry) {
-		return fmt.Errorf("%w: %s has no %s, so that only its workers can tokenize", ErrRefused, f.name, all[0])
-	}
-	if err != nil {
-		return err
-	}
-	for _, file := range all[1:] {
-		s := snapshot{f.name, f.cfg.Cache, f.commit}
-		if s.has(file) || s.lacks(file) {
+	for i, file := range all {
+		if s := (snapshot{f.name, f.cfg.Cache, f.commit}); f.commit != "" && (s.has(file) || i > 0 && s.lacks(file)) {
 			continue
 		}
 		blob, err := f.get(ctx, file)
-		switch {
-		case errors.Is(err, errNoEntry):
+		switch missing := errors.Is(err, errNoEntry); {
+		case missing && i == 0:
+			return fmt.Errorf("%w: %s has no %s, so that only its workers can tokenize", ErrRefused, f.name, file)
+		case missing:
 			err = f.write(path.Join(".no_exist", f.commit, file), "")
+		case i == 0:
+			necessary = blob
 		case err == nil:
 			err = f.link(file, blob)
 		}
@@ -83,11 +82,15 @@ func (f *fetching) run(ctx context.Context) error {
 			return err
 		}
 	}
-	err = f.link(all[0], first)
-	if err == nil && !modelfile.IsCommit(f.name.Revision) {
-		err = f.write(path.Join("refs", f.name.Revision), f.commit)
+	if necessary != "" {
+		if err := f.link(all[0], necessary); err != nil {
+			return err
+		}
 	}
-	return err
+	if known {
+		return nil
+	}
+	return f.write(path.Join("refs", f.name.Revision), f.commit)
 }
 
 // get returns the blob of a file, which it fetches where it is not there. The first file decides
@@ -156,7 +159,7 @@ func (f *fetching) check(e *entry, file string) error {
 	case e.code == "GatedRepo":
 		return fmt.Errorf("%w: %s is gated, and not open to the user of the token: accept its licence at %s", ErrRefused, f.name.ID, where)
 	case e.code == "RevisionNotFound":
-		return fmt.Errorf("%w: %s has no revision %s", ErrRefused, f.name.ID, f.name.Revision)
+		return fmt.Errorf("%w: %s has no revision %s", ErrRefused, f.name.ID, cmp.Or(f.commit, f.name.Revision))
 	case missing && (e.code == "EntryNotFound" || e.code == "" && f.commit != ""):
 		return errNoEntry
 	case missing && e.code == "":
@@ -200,7 +203,7 @@ func (f *fetching) open(ctx context.Context, at *url.URL) (*entry, error) {
 		req.Header.Set("User-Agent", "warmpath")
 		// A coded body has another length and checksum.
 		req.Header.Set("Accept-Encoding", "identity")
-		own := at.Scheme == f.endpoint.Scheme && at.Host == f.endpoint.Host
+		own := at.Host == f.endpoint.Host // also where it sends http on to https
 		if own && f.token != "" {
 			req.Header.Set("Authorization", "Bearer "+f.token)
 		}
@@ -325,6 +328,9 @@ func (f *fetching) write(name, text string) error {
 
 // replace makes something under another name, and renames it: it is there at once and whole.
 func (f *fetching) replace(name string, create func(temporary string) error) error {
+	if err := f.makeFolder(); err != nil {
+		return cacheError(err)
+	}
 	err := f.root.MkdirAll(path.Dir(name), 0o777)
 	temporary := name + "." + rand.Text() + ".incomplete"
 	if err == nil {

@@ -42,7 +42,7 @@ type Config struct {
 // FromEnvironment returns the settings of huggingface_hub's environment variables.
 func FromEnvironment() Config {
 	c := Config{
-		Cache: modelfile.HubCache(), Endpoint: os.Getenv("HF_ENDPOINT"), Token: cmp.Or(os.Getenv("HF_TOKEN"), os.Getenv("HUGGING_FACE_HUB_TOKEN")), TokenFile: os.Getenv("HF_TOKEN_PATH"),
+		Cache: modelfile.HubCache(), Endpoint: os.Getenv("HF_ENDPOINT"), Token: cmp.Or(os.Getenv("HF_TOKEN"), os.Getenv("HUGGING_FACE_HUB_TOKEN")), TokenFile: modelfile.Expand(os.Getenv("HF_TOKEN_PATH")),
 		Offline: isTrue("HF_HUB_OFFLINE") || isTrue("TRANSFORMERS_OFFLINE"),
 	}
 	if home := modelfile.HubHome(); c.TokenFile == "" && home != "" {
@@ -73,7 +73,7 @@ const (
 	answerTime = 30 * time.Second
 	// fileTime bounds one file: the largest takes 4 minutes at 2 Mbit/s.
 	fileTime = 5 * time.Minute
-	// firstPause and maxPause are between two attempts at a hub that is unavailable.
+	// firstPause and maxPause are between two attempts, the former at a hub that is unavailable.
 	firstPause, maxPause = time.Second, time.Minute
 	// maxToken is many times a token.
 	maxToken = 4 << 10
@@ -102,18 +102,27 @@ func New(cfg Config) (*Hub, error) {
 }
 
 // Folder returns the folder with a model's files, and fetches them first where the cache has not
-// got them. While the hub is unavailable it tries again, until ctx ends, and calls failed with each
-// error.
+// got them. It tries again until ctx ends, and calls failed with each error: soon while the hub is
+// unavailable, else each minute, since the reason may be mended meanwhile, such as a licence, the
+// token's file or the cache. The error is that of ctx.
 func (h *Hub) Folder(ctx context.Context, name modelfile.HubName, failed func(error)) (string, error) {
 	if kept, ok := h.cfg.Transport.(interface{ CloseIdleConnections() }); ok {
 		defer kept.CloseIdleConnections()
 	}
-	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		folder, err := h.find(ctx, name, pause == firstPause)
-		if !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
-			return folder, err
+	soon := firstPause
+	for first := true; ; first = false {
+		folder, err := h.find(ctx, name, first)
+		if err == nil {
+			return folder, nil
+		}
+		if ctx.Err() != nil {
+			return "", ctx.Err()
 		}
 		failed(err)
+		pause := maxPause
+		if errors.Is(err, ErrUnavailable) {
+			pause, soon = soon, min(2*soon, maxPause)
+		}
 		select {
 		case <-ctx.Done():
 			return "", ctx.Err()
@@ -143,7 +152,7 @@ func (h *Hub) find(ctx context.Context, name modelfile.HubName, first bool) (str
 		if first {
 			h.cfg.Log.Info("fetching the tokenizer of a model from the hub", "model", name, "from", h.endpoint, "to", name.Folder(h.cfg.Cache))
 		}
-		folder, err = h.fetch(ctx, name)
+		folder, err = h.fetch(ctx, name, commit)
 	}
 	switch {
 	case folder != "" && err == nil:

@@ -130,12 +130,19 @@ func (f *fakeHub) client(t *testing.T, change func(*hub.Config)) (_ *hub.Hub, ca
 	return h, cache, logs
 }
 
-// find looks for a model at a hub that is not unavailable.
-func find(t *testing.T, h *hub.Hub, name modelfile.HubName) (string, error) {
+// find looks once for a model at a hub that is not unavailable.
+func find(t *testing.T, h *hub.Hub, name modelfile.HubName) (folder string, err error) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	return h.Folder(ctx, name, func(err error) { t.Errorf("unavailable: %v", err); stop() })
+	var why error
+	folder, err = h.Folder(ctx, name, func(err error) { why = err; stop() })
+	require.NotErrorIs(t, why, hub.ErrUnavailable)
+	if why != nil {
+		require.ErrorIs(t, err, context.Canceled)
+		return folder, why
+	}
+	return folder, err
 }
 
 // tree lists the files below a folder: the content, or the target of a link.
@@ -253,17 +260,23 @@ func TestFilesOfOtherTools(t *testing.T) {
 	require.Equal(t, snapshot, found)
 	require.Contains(t, logs.String(), "not all files")
 
-	// It is fetched when the hub answers.
-	f.before, f.commit, f.large = nil, second, ""
+	// It is fetched when the hub answers, and alone: of the commit that the cache has, though the
+	// hub has a newer one, and the ref stays where the workers' weights are.
+	f.before = nil
+	f.requests()
 	found, err = find(t, h, qwen)
 	require.NoError(t, err)
 	require.Equal(t, snapshot, found)
 	text, err := os.ReadFile(filepath.Join(snapshot, "config.json"))
 	require.NoError(t, err)
 	require.Equal(t, "{}", string(text))
-	text, err = os.ReadFile(filepath.Join(snapshot, "tokenizer_config.json"))
-	require.NoError(t, err)
-	require.Equal(t, "theirs", string(text), "what is there stays")
+	asked := f.requests()
+	require.Len(t, asked, 4, "what is there stays")
+	for _, path := range asked {
+		require.Contains(t, path, "/resolve/"+second+"/")
+	}
+	require.Equal(t, second+"\n", tree(t, folder)["refs/main"])
+	require.Equal(t, "theirs", tree(t, folder)["snapshots/"+second+"/tokenizer.json"])
 }
 
 // TestRedirects: the token is for the hub's own host and port, and nothing less safe is followed.
@@ -309,6 +322,20 @@ func TestRedirects(t *testing.T) {
 	_, err = find(t, h, qwen)
 	require.ErrorIs(t, err, hub.ErrRefused)
 	require.Len(t, asked, 1)
+
+	// From http to https, as a mirror does below a path: it is the hub itself.
+	h, err = hub.New(hub.Config{Cache: t.TempDir(), Endpoint: "http://hub.test/hf/", Token: "hf_secret", Transport: trips(func(r *http.Request) (*http.Response, error) {
+		require.True(t, strings.HasPrefix(r.URL.Path, "/hf/Qwen/Qwen3-8B/resolve/"), r.URL)
+		require.Equal(t, "Bearer hf_secret", r.Header.Get("Authorization"))
+		answer := &http.Response{StatusCode: http.StatusMovedPermanently, Request: r, Body: http.NoBody, Header: http.Header{"Location": {"https://" + r.URL.Host + r.URL.Path}}}
+		if r.URL.Scheme == "https" {
+			answer.StatusCode, answer.Header = http.StatusOK, http.Header{"X-Repo-Commit": {first}}
+		}
+		return answer, nil
+	})})
+	require.NoError(t, err)
+	_, err = find(t, h, qwen)
+	require.NoError(t, err)
 }
 
 // TestRefusals: each says what to do, and leaves nothing behind that looks like a model.
@@ -463,6 +490,45 @@ func TestUnavailable(t *testing.T) {
 		attempts = 0
 		_, err = h.Folder(ctx, modelfile.HubName{ID: "a/b", Revision: "main"}, func(error) { stop() })
 		require.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+// TestRefusalThatIsMended: by a token in its file, or a model copied into the cache. Neither needs a
+// restart.
+func TestRefusalThatIsMended(t *testing.T) {
+	const text = `{"whole":1}`
+	bubbletest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "token")
+		h, err := hub.New(hub.Config{Cache: t.TempDir(), Endpoint: "https://hub.test", TokenFile: file, Transport: trips(func(r *http.Request) (*http.Response, error) {
+			answer := &http.Response{StatusCode: 200, Request: r, Body: io.NopCloser(strings.NewReader(text)), ContentLength: -1, Header: http.Header{"X-Repo-Commit": {first}}}
+			if r.Header.Get("Authorization") == "" {
+				answer.StatusCode, answer.Header = 401, http.Header{"X-Error-Code": {"GatedRepo"}}
+			}
+			return answer, nil
+		})})
+		require.NoError(t, err)
+		refused, began := 0, time.Now()
+		_, err = h.Folder(t.Context(), qwen, func(err error) {
+			require.ErrorIs(t, err, hub.ErrRefused)
+			if refused++; refused == 3 {
+				require.NoError(t, os.WriteFile(file, []byte("hf_new\n"), 0o600))
+			}
+		})
+		require.NoError(t, err)
+		require.Equal(t, 3, refused)
+		require.Equal(t, 3*time.Minute, time.Since(began))
+
+		cache := t.TempDir()
+		h, err = hub.New(hub.Config{Cache: cache, Offline: true})
+		require.NoError(t, err)
+		name := modelfile.HubName{ID: "Qwen/Qwen3-8B", Revision: first}
+		_, err = h.Folder(t.Context(), name, func(err error) {
+			require.ErrorIs(t, err, hub.ErrOffline)
+			folder := name.Snapshot(cache, first)
+			require.NoError(t, os.MkdirAll(folder, 0o700))
+			require.NoError(t, os.WriteFile(filepath.Join(folder, "tokenizer.json"), []byte(text), 0o600))
+		})
+		require.NoError(t, err)
 	})
 }
 
@@ -627,9 +693,10 @@ func TestFromEnvironment(t *testing.T) {
 	t.Setenv("TRANSFORMERS_OFFLINE", "yes")
 	require.Equal(t, hub.Config{Cache: "/hf/hub", Endpoint: "http://mirror", Token: "old", TokenFile: "/hf/token", Offline: true}, hub.FromEnvironment())
 	t.Setenv("HF_TOKEN", "new")
-	t.Setenv("HF_TOKEN_PATH", "/t")
+	t.Setenv("HOME", "/home/me")
+	t.Setenv("HF_TOKEN_PATH", "~/t")
 	t.Setenv("TRANSFORMERS_OFFLINE", "0")
-	require.Equal(t, hub.Config{Cache: "/hf/hub", Endpoint: "http://mirror", Token: "new", TokenFile: "/t"}, hub.FromEnvironment())
+	require.Equal(t, hub.Config{Cache: "/hf/hub", Endpoint: "http://mirror", Token: "new", TokenFile: "/home/me/t"}, hub.FromEnvironment())
 	t.Setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1")
 	require.Equal(t, hub.Config{Cache: "/hf/hub", Endpoint: "http://mirror"}, hub.FromEnvironment())
 	for _, bad := range []string{"mirror", "ftp://x", "http://", "http://user:word@x", "http://%zz"} {

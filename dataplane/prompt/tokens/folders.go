@@ -33,14 +33,14 @@ func ParseFolders(paths []string) (map[string]string, error) {
 // Hub finds models by their names at Hugging Face's hub.
 type Hub interface {
 	// Folder returns the folder with a model's files, however long that takes, until ctx ends.
-	// failed gets the reason of each delay.
+	// failed gets the reason of each delay. The error is that of ctx.
 	Folder(ctx context.Context, name modelfile.HubName, failed func(error)) (string, error)
 }
 
 // ownFolder is an operator's folder of a model's files.
 type ownFolder struct {
 	path string // "" where there is none
-	err  error  // why there is none, or none yet
+	err  error  // why there is none yet: the workers' own files serve meanwhile
 }
 
 var errFetching = errors.New("tokens: its files are looked for at the hub")
@@ -78,25 +78,26 @@ func (ms *Models) fetch() {
 				ms.setOwn(keys, ownFolder{err: err})
 				if err.Error() != said {
 					said = err.Error()
-					ms.cfg.Log.Warn("a model's files cannot be fetched now, which is tried again", "model", hub, "reason", err)
+					ms.cfg.Log.Warn("a model's files cannot be had now, which is tried again", "model", hub, "reason", err)
 				}
 			})
-			err = brief(err)
-			ms.setOwn(keys, ownFolder{path, err})
-			if err != nil && ms.ctx.Err() == nil {
-				ms.cfg.Log.Warn("token ids are left to the workers", "model", hub, "reason", err)
+			if err == nil {
+				ms.setOwn(keys, ownFolder{path: path})
 			}
 		}()
 	}
 }
 
-// setOwn notes the folder for these keys, or why there is none. The workers' models are read from
-// it.
+// setOwn notes the folder for these keys, or why there is none yet. The workers' models are read
+// from it.
 func (ms *Models) setOwn(keys []string, found ownFolder) {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	for _, key := range keys {
 		ms.own[key] = found
+	}
+	if found.err != nil {
+		return
 	}
 	for name, sl := range ms.served {
 		if slices.Contains(keys, ms.ownKeyLocked(name)) {

@@ -3,6 +3,7 @@ package tokens_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -13,13 +14,12 @@ import (
 	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
-// fakeHub fails with each of the errors, and then gives the folder or the refusal.
+// fakeHub fails with each of the errors, and then gives the folder.
 type fakeHub struct {
-	delays  chan error
-	found   chan string
-	refusal error
-	mu      sync.Mutex
-	asked   []string
+	delays chan error
+	found  chan string
+	mu     sync.Mutex
+	asked  []string
 }
 
 func newFakeHub() *fakeHub { return &fakeHub{delays: make(chan error), found: make(chan string)} }
@@ -34,19 +34,20 @@ func (h *fakeHub) Folder(ctx context.Context, name modelfile.HubName, failed fun
 		case err := <-h.delays:
 			failed(err)
 		case folder := <-h.found:
-			return folder, h.refusal
+			return folder, nil
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
 	}
 }
 
-// TestModelOfTheHub: workers tokenize until it is there, whenever they came, and the reason is told.
+// TestModelOfTheHub: workers without files here tokenize until it is there, whenever they came, and
+// the reason is told.
 func TestModelOfTheHub(t *testing.T) {
 	t.Chdir(t.TempDir())
 	h := newFakeHub()
 	s := newTestModelsOf(t, map[string]string{"m": "some/model@v1", "n": "some/model@v1", "other": modelFolder(t, template)}, h)
-	settings := tokens.Settings{Version: "0.5.23", Model: modelFolder(t, template+" ")}
+	settings := tokens.Settings{Version: "0.5.23", Model: filepath.Join(t.TempDir(), "elsewhere")}
 	s.models.WorkerUp("before", "m", settings)
 	s.reads(t, "looked for at the hub")
 	unreachable := errors.New("no route to the hub")
@@ -55,7 +56,7 @@ func TestModelOfTheHub(t *testing.T) {
 	}
 	s.reads(t, unreachable.Error())
 	s.models.WorkerUp("later", "m", settings)
-	require.Nil(t, s.models.Find("m"), "the worker's own files are not those of the operator's model")
+	s.reads(t, unreachable.Error())
 	s.models.WorkerUp("third", "other", settings)
 	testkit.Await(t, "a model in a folder waits for no hub", func() bool { return s.models.Find("other") != nil })
 
@@ -65,21 +66,39 @@ func TestModelOfTheHub(t *testing.T) {
 	s.models.WorkerUp("last", "n", settings)
 	testkit.Await(t, "two names share it", func() bool { return s.models.Find("n") != nil })
 	require.Equal(t, []string{"some/model@v1"}, h.asked)
-	require.Equal(t, 1, s.logs.count("cannot be fetched now"), "said once")
+	require.Equal(t, 1, s.logs.count("cannot be had now"), "said once")
 }
 
-// TestModelThatTheHubRefuses: the reason stays, and is logged once.
+// TestWorkersFilesUntilTheHubHas: a router without a way to the hub tokenizes as it would without a
+// model of it.
+func TestWorkersFilesUntilTheHubHas(t *testing.T) {
+	t.Chdir(t.TempDir())
+	h := newFakeHub()
+	s := newTestModelsOf(t, map[string]string{"": "some/model"}, h)
+	theirs, own := modelFolder(t, template+" "), modelFolder(t, template)
+	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23", Model: theirs})
+	h.delays <- errors.New("no route to the hub")
+	s.loaded(t)
+	require.Equal(t, theirs, s.models.Status()[0].Folder)
+	h.found <- own
+	testkit.Await(t, "the operator's model", func() bool { return s.models.Status()[0].Folder == own })
+}
+
+// TestModelThatTheHubRefuses: the reason stays, and is logged once, until it is mended.
 func TestModelThatTheHubRefuses(t *testing.T) {
 	t.Chdir(t.TempDir())
 	h := newFakeHub()
-	h.refusal = errors.New("accept its licence")
 	s := newTestModelsOf(t, map[string]string{"": "some/model"}, h)
 	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23"})
-	h.found <- ""
-	s.reads(t, "accept its licence")
+	refusal := errors.New("accept its licence")
+	h.delays <- refusal
+	s.reads(t, refusal.Error())
 	s.models.WorkerUp("x", "m", tokens.Settings{Version: "0.5.23"})
-	s.reads(t, "accept its licence")
-	testkit.Await(t, "the log", func() bool { return s.logs.count("accept its licence") == 1 })
+	h.delays <- refusal
+	s.reads(t, refusal.Error())
+	h.found <- modelFolder(t, template)
+	s.loaded(t)
+	require.Equal(t, 1, s.logs.count(refusal.Error()))
 }
 
 // TestNothingIsFetchedForWorkers: by whatever name they have, and none is where there is no hub.

@@ -249,8 +249,6 @@ func (ms *Models) Status() []ModelStatus {
 		sl := ms.served[name]
 		st := ModelStatus{Model: name, Text: byWorkers, Chat: byWorkers, Tools: byWorkers}
 		switch m := sl.current(); {
-		case ms.ownLocked(name).err != nil:
-			st.Reason = ms.ownLocked(name).err.Error()
 		case m != nil:
 			st.Folder, st.Text, st.Chat, st.Tools = m.folder, m.source(kindText), m.source(kindChat), m.source(kindTools)
 			for k := range m.verifications {
@@ -258,6 +256,8 @@ func (ms *Models) Status() []ModelStatus {
 				st.Mismatches += m.verifications[k].mismatches.Load()
 			}
 			st.Reason = m.reason()
+		case ms.ownLocked(name).err != nil:
+			st.Reason = ms.ownLocked(name).err.Error()
 		case sl.reason() != nil:
 			st.Reason = sl.reason().Error()
 		default:

@@ -85,16 +85,17 @@ func (ms *Models) WorkerUp(worker, name string, s Settings) {
 	ms.readLocked(name, sl, worker)
 }
 
-// readLocked reads the files of a worker in the background, once there is a folder for them.
+// readLocked reads the files of a worker in the background, those of the operator's folder if there
+// is one.
 func (ms *Models) readLocked(name string, sl *servedModel, worker string) {
 	o, folder := sl.workers[worker], ms.ownLocked(name)
-	if folder.err != nil {
-		return
-	}
 	ms.inBackground(func() {
 		found := ms.files(folder).fingerprint(&o.settings)
 		ms.mu.Lock()
 		defer ms.mu.Unlock()
+		if folder.path != ms.ownLocked(name).path {
+			return // it has come meanwhile, and is read too
+		}
 		o.fingerprint = found
 		if sl.workers[worker] == o {
 			ms.updateLocked(name, sl)

@@ -84,6 +84,9 @@ func (f *modelFiles) folder(s *Settings) (modelfile.Folder, string, error) {
 			why = err
 		}
 	}
+	if f.own.err != nil {
+		return modelfile.Folder{}, "", fmt.Errorf("%w: %w", errNoFiles, f.own.err)
+	}
 	if why != nil {
 		return modelfile.Folder{}, "", fmt.Errorf("%w for the worker's model: %w; give its folder or its name at the hub as --model-path", errNoFiles, why)
 	}

@@ -148,12 +148,12 @@ func (f *Facts) namesDevice() bool {
 var rdmaTransports = []string{"rc", "dc", "ud", "ib", "srd"}
 
 // excludesRDMA reports whether UCX_TLS leaves them all out. It is a list of names, "all", or "^"
-// and a list of excluded names, which never has them all.
+// and a list of excluded names, of which ib is all of InfiniBand's.
 func (f *Facts) excludesRDMA() bool {
-	if f.Transports == "" || strings.HasPrefix(f.Transports, "^") {
-		return false
+	if excluded, ok := strings.CutPrefix(f.Transports, "^"); ok {
+		return slices.Contains(strings.Split(excluded, ","), "ib")
 	}
-	return !slices.ContainsFunc(strings.Split(f.Transports, ","), func(t string) bool {
+	return f.Transports != "" && !slices.ContainsFunc(strings.Split(f.Transports, ","), func(t string) bool {
 		return t == "all" || slices.ContainsFunc(rdmaTransports, func(name string) bool { return strings.HasPrefix(t, name) })
 	})
 }

@@ -157,6 +157,11 @@ func TestPaths(t *testing.T) {
 			[]string{"UCX_TLS=tcp of a leaves RDMA out"},
 		},
 		{
+			"two machines, RDMA excluded", node("a", "x", withDevice), node("b", "y", withDevice, func(f *link.Facts) { f.Transports = "^rc_verbs,ib" }),
+			overTCP, link.TCP,
+			[]string{"UCX_TLS=^rc_verbs,ib of b leaves RDMA out"},
+		},
+		{
 			"two machines, little memory to lock", node("a", "x", withDevice, func(f *link.Facts) { f.LockedMemory = 8 << 20 }), node("b", "y", withDevice),
 			overTCP, link.TCP,
 			[]string{"may lock only 8 MiB"},
