@@ -147,6 +147,8 @@ func testHostileHTTP(t *testing.T) {
 		{"several at a time", strings.Repeat(line+sized+"\r\n"+idsBody, 20) + "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", append(oks(20), 200)},
 		{"a good one and a bad one", line + sized + "\r\n" + idsBody + "nonsense\r\n\r\n", []int{200, 400}},
 		{"a body behind a GET", "GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nGET /" + "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", oks(2)},
+		{"an upgrade to HTTP/2", line + "Connection: close, Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n" + sized + "\r\n" + idsBody, []int{200}},
+		{"an upgrade to a web socket", line + "Connection: close, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n" + sized + "\r\n" + idsBody, []int{200}},
 		{"empty lines before", "\r\n\r\n" + line + sized + end, []int{200}},
 		{"HTTP/1.0", "POST /generate HTTP/1.0\r\n" + sized + "\r\n" + idsBody, []int{200}},
 		{"HTTP/0.9", "GET /generate\r\n\r\n", []int{400}},
