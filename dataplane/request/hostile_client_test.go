@@ -160,6 +160,35 @@ func testHostileHTTP(t *testing.T) {
 	}
 }
 
+// TestResetsBehindRequests: clients that send several requests at a time and reset their connections leave
+// no load, and take nothing from others.
+func TestResetsBehindRequests(t *testing.T) {
+	w := newFakeWorker(t, info(1))
+	w.answers("/generate", idsReply)
+	w.on("/abort_request", noAborts)
+	w.answers("/v1/completions", `{"ok":1}`)
+	h := start(t, []*fakeWorker{w})
+	h.beside("/v1/completions", `{"model":"tiny","prompt":"x"}`, `{"ok":1}`)
+	request := fmt.Sprintf("POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(idsBody), idsBody)
+	var resets sync.WaitGroup
+	for i := range 50 {
+		conn, br := h.dial()
+		resets.Go(func() {
+			_, _ = io.WriteString(conn, strings.Repeat(request, 5))
+			for range i % 3 { // some in the midst of an answer
+				_, _ = br.ReadString('\n')
+			}
+			_ = conn.(*net.TCPConn).SetLinger(0)
+			_ = conn.Close()
+		})
+	}
+	resets.Wait()
+	require.Eventually(t, func() bool { return h.server.Connections() <= 2 }, patience, tick, "their connections are left")
+	h.awaitIdle()
+	resp, got := h.post("/generate", idsBody)
+	require.Equal(t, http.StatusOK, resp.StatusCode, got)
+}
+
 func oks(n int) (all []int) {
 	for range n {
 		all = append(all, http.StatusOK)
