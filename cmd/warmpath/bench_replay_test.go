@@ -48,8 +48,8 @@ func TestBenchReplayOnItsOwnCluster(t *testing.T) {
 	}
 }
 
-// TestBenchReplayToAURL: the forecast is of the workers that the flags tell of, and of requests that come
-// as often as they were sent, unless the workers there run as much faster.
+// TestBenchReplayToAURL: the forecast is of the workers that the flags tell of, and of requests that
+// come as often as they were sent, unless the workers there run as much faster.
 func TestBenchReplayToAURL(t *testing.T) {
 	o := replayOptions{workers: 2, cacheTokens: 1_000_000, prefillRate: 16_000}
 	o.cfg.PageSize, o.cfg.TimeScale = 16, 200

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAnswersWithoutEnd: an answer that is one event or none, or small only while it is compressed, is
-// passed on as it comes, without the memory for all of it.
+// TestAnswersWithoutEnd: an answer that is one event or none, or small only while it is compressed,
+// is passed on as it comes, without the memory for all of it.
 func TestAnswersWithoutEnd(t *testing.T) {
 	const size = 16 << 20
 	const stream, document = "text/event-stream", "application/json"

@@ -44,8 +44,9 @@ func (l leaver) Read([]byte) (int, error) {
 	return 0, io.ErrUnexpectedEOF
 }
 
-// TestRequestsLeaveNothing: a request that is answered, refused or left by its client takes no memory once
-// it has ended. What is kept of requests is bounded, and full after some thousands of the same.
+// TestRequestsLeaveNothing: a request that is answered, refused or left by its client takes no
+// memory once it has ended. What is kept of requests is bounded, and full after some thousands of
+// the same.
 func TestRequestsLeaveNothing(t *testing.T) {
 	w := httptest.NewServer(http.HandlerFunc(plainWorker))
 	t.Cleanup(w.Close)

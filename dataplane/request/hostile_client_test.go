@@ -160,8 +160,8 @@ func testHostileHTTP(t *testing.T) {
 	}
 }
 
-// TestResetsBehindRequests: clients that send several requests at a time and reset their connections leave
-// no load, and take nothing from others.
+// TestResetsBehindRequests: clients that send several requests at a time and reset their connections
+// leave no load, and take nothing from others.
 func TestResetsBehindRequests(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	w.answers("/generate", idsReply)
