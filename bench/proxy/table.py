@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """The tables of compare.py: medians over rounds, and medians of the ratios to HAProxy within a round.
 
   table.py raw.jsonl...      prints them again

@@ -13,14 +13,12 @@ import (
 
 // Usage is the processor time and memory of a process and its children.
 type Usage struct {
-	CPU         float64 `json:"cpu_seconds"`    // exact to nanoseconds
-	User        float64 `json:"user_seconds"`   // exact to 10 ms
-	System      float64 `json:"system_seconds"` // so is this
-	RSS         int64   `json:"rss_bytes"`
-	Peak        int64   `json:"peak_rss_bytes"` // since ResetPeak
-	Descriptors int     `json:"descriptors"`
-	Threads     int     `json:"threads"`
-	Processes   int     `json:"processes"`
+	CPU       float64 `json:"cpu_seconds"`    // exact to nanoseconds
+	User      float64 `json:"user_seconds"`   // exact to 10 ms
+	System    float64 `json:"system_seconds"` // so is this
+	RSS       int64   `json:"rss_bytes"`
+	Peak      int64   `json:"peak_rss_bytes"` // since ResetPeak
+	Processes int     `json:"processes"`
 }
 
 // tree lists a process and its descendants.
@@ -64,19 +62,15 @@ func (u *Usage) add(pid int) error {
 		return err
 	}
 	// The name, in brackets, may hold anything; after it come the state and then numbers, user time
-	// the 12th, threads the 18th.
+	// the 12th.
 	f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(f) < 18 {
+	if len(f) < 13 {
 		return errors.New("/proc has an unknown form")
 	}
 	number := func(i int) float64 { n, _ := strconv.ParseFloat(string(f[i]), 64); return n }
 	u.User += number(11) / ticks
 	u.System += number(12) / ticks
-	u.Threads += int(number(17))
 	u.memory(pid)
-	if d, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid)); err == nil {
-		u.Descriptors += len(d)
-	}
 	return nil
 }
 

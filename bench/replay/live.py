@@ -11,14 +11,13 @@ requests with nothing in common but their first block: what overlap alone would 
 What is not installed is left out, and said. Raw results, the machine's state and the commands are kept beside the table.
 """
 import argparse
+import itertools
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
 import time
-import urllib.request
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "proxy"))
 from compare import CACHE, Process, ask, autogroup, turn  # noqa: E402
@@ -57,13 +56,6 @@ def traces(args):
     return files
 
 
-def served(url):
-    """How many requests a worker has answered."""
-    with urllib.request.urlopen(url + "/metrics", timeout=20) as answer:
-        found = re.search(rb"^sglang:num_requests_total\S* (\S+)", answer.read(), re.M)
-    return int(float(found.group(1)))
-
-
 def command(case, port, workers, args):
     router, policy, _ = CASES[case]
     words = ROUTERS[router][0](port, workers, args)
@@ -99,7 +91,6 @@ def play(case, workload, file, args):
                 return {"case": case, "workload": workload, "cannot": str(status)}
             time.sleep(0.1)
         time.sleep(2)  # its event streams; all of the workers' reports
-        before = [served(u) for u in urls]
         out = os.path.join(args.scratch, "replay.json")
         words = [args.ours, "bench", "replay", "--url", f"http://{addr}", "--simulated", "--time-scale", str(args.time_scale), "--trace", file,
                  "--requests", "0", "--api", args.api, "--model", "mock", "--json", out]
@@ -109,7 +100,6 @@ def play(case, workload, file, args):
                 print(f.read()[-2000:], file=sys.stderr)
         with open(out) as f:
             measured = json.load(f)[0]
-        measured["workers"] = {str(i): served(u) - before[i] for i, u in enumerate(urls)}
         return {"case": case, "workload": workload, "measured": measured, "command": pathless(router.command), "replay": pathless(words)}
     finally:
         for p in (router, sim):
@@ -134,10 +124,11 @@ def row(records):
     live = [r["measured"] for r in records if "measured" in r]
     if live:
         mid = lambda get: statistics.median(get(m) for m in live)  # noqa: E731
-        shares = [sorted((n / max(1, sum(m["workers"].values())) for n in m["workers"].values()), reverse=True) for m in live]
+        # By the answers' headers, which only Warmpath's have.
+        shares = [sorted((n / sum(m["workers"].values()) for n in m["workers"].values()), reverse=True) for m in live]
         return [
             f"{100 * mid(lambda m: m['hit_tokens'] / m['prompt_tokens']):.1f}", *(f"{mid(lambda m: m['ttft'][k]) / 1e9:.3f}" for k in ("mean", "p50", "p99")),
-            " ".join(f"{100 * statistics.median(s[i] for s in shares):.0f}" for i in range(len(shares[0]))),
+            " ".join(f"{100 * statistics.median(s):.0f}" for s in itertools.zip_longest(*shares, fillvalue=0)) or "-",
             str(sum(m["errors"] for m in live)), f"{max(m['max_late'] for m in live) / 1e6:.0f}",
         ]
     sim = [r["simulated"] for r in records if "simulated" in r]

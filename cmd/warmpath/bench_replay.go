@@ -55,7 +55,8 @@ it. Prompts are made up.
 
 The same traffic is simulated as by warmpath bench policies, and the forecast stands beside the
 measurement: where they differ, the simulation, the router or a busy machine is to blame. With
---url the forecast is made where --workers says how many workers are there.`,
+--url the forecast is made where --workers says how many workers are there, for policy kv and caches
+that are empty at first: give another --seed to a made trace that has been replayed there before.`,
 		Example: `  warmpath bench replay --requests 500
   warmpath bench replay --workload tenants --cache-tokens 40000 --time-scale 4 --policy kv
   warmpath bench replay --trace conversation_trace.jsonl --requests 2000 --workers 8 --time-scale 20
@@ -103,11 +104,14 @@ func (o *replayOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	o.notes = cmd.ErrOrStderr()
-	start := o.simulated
+	start, forecast := o.simulated, cmd.Flags().Changed("workers")
 	if o.url != "" {
 		o.policies = []string{"(the URL's)"}
 		if !cmd.Flags().Changed("time-scale") && !o.cfg.Simulated {
 			o.cfg.TimeScale = 1 // Real workers do not run faster when they are asked to.
+		}
+		if forecast && o.closed() && !o.cfg.Simulated && o.cfg.TimeScale != 1 {
+			return errors.New("cannot forecast users who think faster than real workers compute: leave out --workers or --time-scale, or give --simulated")
 		}
 		start = func(context.Context, string) (*benchCluster, error) {
 			return &benchCluster{o.url, func() error { return nil }}, nil
@@ -136,11 +140,15 @@ func (o *replayOptions) run(cmd *cobra.Command) error {
 			results = append(results, r)
 		}
 		if err != nil {
-			return errors.Join(fmt.Errorf("cannot replay with policy %s: %w", policy, err), replay.Table(cmd.OutOrStdout(), results))
+			what := "with policy " + policy
+			if o.url != "" {
+				what = "to the URL"
+			}
+			return errors.Join(fmt.Errorf("cannot replay %s: %w", what, err), replay.Table(cmd.OutOrStdout(), results))
 		}
 	}
 	err = o.report(cmd.OutOrStdout(), results)
-	if o.url == "" || cmd.Flags().Changed("workers") {
+	if o.url == "" || forecast {
 		err = errors.Join(err, o.compareForecast(cmd.Context(), cmd.OutOrStdout(), &t, results))
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -47,6 +48,38 @@ func TestBenchReplayOnItsOwnCluster(t *testing.T) {
 	}
 }
 
+// TestBenchReplayToAURL: the forecast is of the workers that the flags tell of, and of requests that
+// come as often as they were sent, unless the workers there run as much faster.
+func TestBenchReplayToAURL(t *testing.T) {
+	o := replayOptions{workers: 2, cacheTokens: 1_000_000, prefillRate: 16_000}
+	o.cfg.PageSize, o.cfg.TimeScale = 16, 200
+	b, err := o.simulated(t.Context(), "kv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := b.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	row := regexp.MustCompile(`\(the URL's\) +10 +10 +\S+ s +(\S+) s `)
+	forecasts := map[string]bool{}
+	for _, simulated := range []string{"--simulated=false", "--simulated"} {
+		out, _, err := bench(t, "replay", "--url", b.url, "--requests", "10", "--workers", "2", "--time-scale", "100", simulated)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		found := row.FindStringSubmatch(out)
+		if found == nil || !strings.Contains(out, "kv on 2 workers that have empty caches of 1,000,000 tokens at first, and compute 16,000 prompt tokens a second") {
+			t.Fatalf("%s has no forecast:\n%s", simulated, out)
+		}
+		forecasts[found[1]] = true
+	}
+	if len(forecasts) != 2 {
+		t.Errorf("the same mean TTFT is forecast whether requests come faster or not: %v", forecasts)
+	}
+}
+
 func TestBenchReplayRefuses(t *testing.T) {
 	tests := []struct {
 		name string
@@ -58,7 +91,12 @@ func TestBenchReplayRefuses(t *testing.T) {
 		{"missing trace", []string{"--trace", "/nowhere"}, "cannot open the trace"},
 		{"endless", []string{"--requests", "0"}, "has no end"},
 		{"no workers", []string{"--workers", "0"}, "cannot start 0 workers"},
-		{"bad URL", []string{"--url", "localhost"}, "want http://"},
+		{"bad URL", []string{"--url", "localhost"}, "cannot replay to the URL: cannot use \"localhost\": replay: bad URL: want http://"},
+		{
+			"users who think faster", []string{
+				"--url", "http://127.0.0.1:1", "--sessions", "../../bench/trace/testdata/sessions.jsonl", "--users", "2", "--workers", "2", "--time-scale", "4",
+			}, "cannot forecast users who think faster",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

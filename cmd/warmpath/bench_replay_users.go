@@ -96,6 +96,12 @@ func (o *replayOptions) layUsers(sessions []trace.Session) ([]replay.User, error
 func (o *replayOptions) simulatedConfig() policies.Config {
 	cfg := policies.Config{Workers: o.workers, CacheTokens: o.cacheTokens, PageSize: o.cfg.PageSize, Seed: o.seed}
 	cfg.Service.PrefillTokensPerSecond = o.prefillRate
+	if !o.cfg.Simulated {
+		cfg.Rate = o.cfg.TimeScale // requests come faster, and real workers do not
+	}
+	if o.url != "" {
+		return cfg
+	}
 	if cfg.Routers = o.routers; o.routers > 1 {
 		cfg.Share = policies.ShareGossip
 	}
@@ -122,6 +128,10 @@ func (o *replayOptions) compareForecast(ctx context.Context, w io.Writer, traffi
 	}
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("cannot write the table: %w", err)
+	}
+	if o.url != "" {
+		fmt.Fprintf(w, "The forecast is of kv on %d workers that have empty caches of %s tokens at first, and compute %s prompt tokens a second.\n",
+			o.workers, trace.Grouped(o.cacheTokens), trace.Grouped(int(o.prefillRate)))
 	}
 	return nil
 }

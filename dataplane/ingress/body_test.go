@@ -167,6 +167,7 @@ func testBadUploads(t *testing.T) {
 		"a bare LF behind a size":      {"1\nx\r\n", 400},
 		"a bare LF behind a chunk":     {"1\r\nx\n", 400},
 		"a bare CR in an extension":    {"1;\rx\r\n", 400},
+		"a bare LF in an extension":    {"1;x\nx\r\n", 400},
 		"endless zeros":                {strings.Repeat("0", 5000), 400},
 		"an endless extension":         {"1;" + strings.Repeat("x", 100_000), 400},
 		"endless extensions":           {strings.Repeat("1;"+strings.Repeat("x", 1000)+"\r\n[\r\n", 100), 400},

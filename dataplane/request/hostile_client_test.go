@@ -147,6 +147,8 @@ func testHostileHTTP(t *testing.T) {
 		{"several at a time", strings.Repeat(line+sized+"\r\n"+idsBody, 20) + "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", append(oks(20), 200)},
 		{"a good one and a bad one", line + sized + "\r\n" + idsBody + "nonsense\r\n\r\n", []int{200, 400}},
 		{"a body behind a GET", "GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nGET /" + "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", oks(2)},
+		{"an upgrade to HTTP/2", line + "Connection: close, Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n" + sized + "\r\n" + idsBody, []int{200}},
+		{"an upgrade to a web socket", line + "Connection: close, Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n" + sized + "\r\n" + idsBody, []int{200}},
 		{"empty lines before", "\r\n\r\n" + line + sized + end, []int{200}},
 		{"HTTP/1.0", "POST /generate HTTP/1.0\r\n" + sized + "\r\n" + idsBody, []int{200}},
 		{"HTTP/0.9", "GET /generate\r\n\r\n", []int{400}},
@@ -156,6 +158,35 @@ func testHostileHTTP(t *testing.T) {
 			assert.Equal(t, tt.want, statuses(t, h.exchangeRaw(tt.send)))
 		})
 	}
+}
+
+// TestResetsBehindRequests: clients that send several requests at a time and reset their connections
+// leave no load, and take nothing from others.
+func TestResetsBehindRequests(t *testing.T) {
+	w := newFakeWorker(t, info(1))
+	w.answers("/generate", idsReply)
+	w.on("/abort_request", noAborts)
+	w.answers("/v1/completions", `{"ok":1}`)
+	h := start(t, []*fakeWorker{w})
+	h.beside("/v1/completions", `{"model":"tiny","prompt":"x"}`, `{"ok":1}`)
+	request := fmt.Sprintf("POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(idsBody), idsBody)
+	var resets sync.WaitGroup
+	for i := range 50 {
+		conn, br := h.dial()
+		resets.Go(func() {
+			_, _ = io.WriteString(conn, strings.Repeat(request, 5))
+			for range i % 3 { // some in the midst of an answer
+				_, _ = br.ReadString('\n')
+			}
+			_ = conn.(*net.TCPConn).SetLinger(0)
+			_ = conn.Close()
+		})
+	}
+	resets.Wait()
+	require.Eventually(t, func() bool { return h.server.Connections() <= 2 }, patience, tick, "their connections are left")
+	h.awaitIdle()
+	resp, got := h.post("/generate", idsBody)
+	require.Equal(t, http.StatusOK, resp.StatusCode, got)
 }
 
 func oks(n int) (all []int) {

@@ -164,6 +164,8 @@ var hostileAnswers = []struct {
 	{"a head without returns", sends("HTTP/1.1 200 OK\nContent-Length: 2\n\n{}"), 502, ""},
 	{"a space in a field's name", sends(okLine + "X A: a\r\nContent-Length: 2\r\n\r\n{}"), 502, ""},
 	{"a space before a colon", sends(okLine + "Content-Length : 2\r\n\r\n{}"), 502, ""},
+	{"a zero byte in a field", sends(okLine + "X-A: a\x00b\r\nContent-Length: 2\r\n\r\n{}"), 502, ""},
+	{"a bare return in a field", sends(okLine + "X-A: a\rSet-Cookie: b\r\nContent-Length: 2\r\n\r\n{}"), 502, ""},
 	{"no reason", sends("HTTP/1.1 200\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"), 200, "{}"},
 	{"HTTP/1.0", sendsAndCloses("HTTP/1.0 200 OK\r\nContent-Type: application/json\r\n\r\n{}"), 200, "{}"},
 	{"HTTP/2", sendsAndCloses("HTTP/2 200 OK\r\nContent-Length: 2\r\n\r\n{}"), 502, ""},
