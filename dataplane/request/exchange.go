@@ -272,7 +272,6 @@ func (x *exchange) release() {
 	}
 	x.single.end()
 	x.choice.ticket.Release()
-	x.single.endWait()
 	x.client.Release() // from here on nothing cancels
 	x.endTrace()
 	x.h.inFlight.Add(-1)

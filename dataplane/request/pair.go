@@ -52,7 +52,7 @@ type pairAttempt struct {
 func newPairAttempt(x *exchange) *pairAttempt {
 	p := &pairAttempt{x: x}
 	p.race.init(&x.canceler)
-	p.prefill.init(x, &p.race)
+	p.prefill.init(p)
 	return p
 }
 
@@ -85,9 +85,9 @@ func (p *pairAttempt) sendOnce() (*upstream.Response, error) {
 	exact := x.prompt.complete()
 	a.lease = d.Decode.Load.BeginLeg(d.DecodeTokens(), d.Work(prompt.Output, exact))
 	now := time.Now()
-	a.sent, l.sent = now, now
+	a.sent = now
 	l.lease = d.Rank.Load.BeginWork(now, d.Work(1, exact)) // the decode worker generates
-	x.h.admission.dispatchedPair(&x.choice, now)
+	x.h.admission.dispatched(&x.choice, now)
 	l.flight = x.h.Router.Dispatch(&x.choice.scratch, prompt, d)
 	x.h.Router.Sent(&x.choice.scratch, d)
 	a.wait(d.Decode.Worker)
@@ -244,7 +244,7 @@ func (p *pairAttempt) failed(err error) error {
 	x.single.failedLeg = legDecode
 	switch {
 	case x.client.Gone(): // abandon aborts the decode leg
-		p.end()
+		x.single.end()
 		return err
 	case p.race.prefillFailed:
 		at, rank, err = legPrefill, d.Rank, l.err
@@ -258,7 +258,7 @@ func (p *pairAttempt) failed(err error) error {
 	if at == legPrefill || c.leadsTo(stop) {
 		p.abort()
 	}
-	p.end()
+	x.single.end()
 	if x.canceler.Canceled() {
 		x.canceler.Reset()
 		if x.client.Gone() { // just now, and its cancel was reset with the monitor's
@@ -281,7 +281,8 @@ func (p *pairAttempt) failed(err error) error {
 	x.h.metrics.pairFailures.WithLabelValues(at.String(), failures[c].label).Inc()
 	p.blame(rank, c)
 	switch {
-	case failures[c].fault == faultEither, c == causeTimeout && !p.prefilled():
+	// Until the prefill worker has answered, each worker may wait for the other one.
+	case failures[c].fault == faultEither, c == causeTimeout && p.race.prefilledAt.Load() == 0:
 		p.suspectBoth(rank, c)
 	case at == legDecode && l.err != nil &&
 		!errors.Is(l.err, upstream.ErrCanceled) && !errors.Is(l.err, errClient):
@@ -290,50 +291,29 @@ func (p *pairAttempt) failed(err error) error {
 	return err
 }
 
-// excused reports whether a failure says nothing against a rank: by its cause, or because the rank
-// had nothing to say in time, and has waited for the other one of the pair: its scheduler runs, and
-// the other's does not.
+// partner returns the other rank of the pair.
+func (p *pairAttempt) partner(rank *worker.Rank) *worker.Rank {
+	if d := &p.x.choice.decision; rank == d.Rank {
+		return d.Decode
+	}
+	return p.x.choice.decision.Rank
+}
+
+// excused reports whether a rank had nothing to say in time because it has waited for the other one
+// of the pair: its scheduler runs, and the other's does not.
 func (p *pairAttempt) excused(rank *worker.Rank, c cause) bool {
-	d, now := &p.x.choice.decision, time.Now()
-	other := d.Rank
-	if rank == other {
-		other = d.Decode
-	}
-	late := c == causeLate || c == causeTimeout
-	return !c.speaksAgainst(rank, now) || late && rank.Load.Reporting(now) && !other.Load.Reporting(now)
+	now := time.Now()
+	return (c == causeLate || c == causeTimeout) && rank.Load.Reporting(now) && !p.partner(rank).Load.Reporting(now)
 }
 
-// prefilled reports whether the prefill worker has answered. Until then each worker may wait for
-// the other one.
-func (p *pairAttempt) prefilled() bool { return p.race.prefilledAt.Load() != 0 }
-
-// end gives back the load and the prediction of the attempt.
-func (p *pairAttempt) end() {
-	p.x.single.end()
-	p.x.single.endWait()
-}
-
-// blame counts a failure against a rank and excludes it.
-func (p *pairAttempt) blame(rank *worker.Rank, c cause) {
-	rank.Count.Errors.Add(1)
-	if c.leadsTo(suspect) {
-		rank.Worker.Suspect()
-	}
-	if !p.excused(rank, c) {
-		p.x.errors.failed(rank, c)
-	}
-	p.x.choice.exclude(rank)
-}
+// blame is exchange.blame for a rank of the pair.
+func (p *pairAttempt) blame(rank *worker.Rank, c cause) { p.x.blame(rank, c, p.excused(rank, c)) }
 
 // suspectBoth counts a failure of the transfer between the legs against both ranks: the innocent
 // one is cleared by its next answer together with another rank. Other ranks are tried first; see
 // choice.retrySuspect.
 func (p *pairAttempt) suspectBoth(reporter *worker.Rank, why cause) {
-	c := &p.x.choice
-	partner := c.decision.Rank
-	if reporter == partner {
-		partner = c.decision.Decode
-	}
+	c, partner := &p.x.choice, p.partner(reporter)
 	if !p.excused(partner, why) {
 		p.x.errors.failed(partner, why)
 	}
@@ -456,7 +436,6 @@ func (r *legRace) reset() {
 // only says that the prompt is computed. Its goroutine runs from start until it sends to over; the
 // fields that it writes may be read after that.
 type prefillLeg struct {
-	h        *Handler
 	x        *exchange
 	rank     *worker.Rank
 	request  upstream.Request
@@ -464,7 +443,6 @@ type prefillLeg struct {
 	lease    worker.Lease
 	flight   *routing.Prediction
 	key      uint64 // of the wait at the worker's monitor
-	sent     time.Time
 	span     *tracing.Attempt // nil: it has none
 	reply    prefillReply
 	err      error // of the leg
@@ -476,17 +454,18 @@ type prefillLeg struct {
 	over   chan struct{} // has room: the goroutine has ended
 }
 
-func (l *prefillLeg) init(x *exchange, race *legRace) {
-	l.h, l.x, l.race, l.over = x.h, x, race, make(chan struct{}, 1)
+func (l *prefillLeg) init(p *pairAttempt) {
+	x := p.x
+	l.x, l.race, l.over = x, &p.race, make(chan struct{}, 1)
 	l.reply.discard = make([]byte, 4<<10)
 	l.run = l.work
 	l.onHang = func(dead bool) bool {
-		if !dead && (x.prompt.turn.once || !x.choice.elsewhere(l.rank)) {
-			return false
+		leaves := x.leaves(l.rank, dead)
+		if leaves {
+			l.hung.Store(true)
+			l.canceler.Cancel()
 		}
-		l.hung.Store(true)
-		l.canceler.Cancel()
-		return true
+		return leaves
 	}
 }
 
@@ -496,7 +475,7 @@ func (l *prefillLeg) init(x *exchange, race *legRace) {
 func (l *prefillLeg) awaitDecode(prefilled time.Time) {
 	rank := l.x.choice.decision.Decode
 	look := rank.Load.Look(prefilled)
-	l.race.awaitDecode(func() time.Duration { return l.h.live().Pair.Timeout }, func(limit time.Duration) bool {
+	l.race.awaitDecode(func() time.Duration { return l.x.h.live().Pair.Timeout }, func(limit time.Duration) bool {
 		if rank.Worker.State() == worker.Slow {
 			return !l.x.choice.elsewhere(rank)
 		}
@@ -537,13 +516,13 @@ func (l *prefillLeg) work() {
 	l.rank.Worker.Begun(l.key)
 	l.lease.End()
 	if l.err != nil {
-		l.h.Router.Withdraw(l.flight)
+		l.x.h.Router.Withdraw(l.flight)
 	} else {
-		l.rank.Worker.Succeeded(l.sent)
-		l.h.Router.Finish(nil, l.flight, nil, now)
+		l.rank.Worker.Succeeded(l.x.single.sent)
+		l.x.h.Router.Finish(nil, l.flight, nil, now)
 	}
 	l.flight = nil
-	l.h.admission.freed()
+	l.x.h.admission.freed()
 	if l.err == nil && l.reply.events { // else nothing shows that the decode worker has begun
 		l.awaitDecode(now)
 	}
@@ -552,7 +531,7 @@ func (l *prefillLeg) work() {
 
 // ask sends the request and reads the answer to its end.
 func (l *prefillLeg) ask() error {
-	resp, err := l.h.Transport.Do(&l.canceler, &l.request)
+	resp, err := l.x.h.Transport.Do(&l.canceler, &l.request)
 	if err != nil {
 		return l.failed(err)
 	}
