@@ -677,16 +677,3 @@ func isOperator(authorization, key []byte) bool {
 
 // headerAuthorization is the field with an API key.
 const headerAuthorization = fasthttp.HeaderAuthorization
-
-// appendKey appends the key for a worker where the client has none of its own. The operators' key
-// and those of clients are for this router, and no worker gets them.
-func (b *bodyWriter) appendKey(extra []upstream.Field, w *worker.Worker) []upstream.Field {
-	key := w.Key().API()
-	if b.x.h.Keys != nil { // in the place of the client's, also by Anthropic's API
-		return append(extra, upstream.Field{Key: headerAuthorization, Value: key}, upstream.Field{Key: headerAPIKey})
-	}
-	if !b.x.answer.operator && (key == nil || len(b.x.call.peek(headerAuthorization)) > 0) {
-		return extra
-	}
-	return append(extra, upstream.Field{Key: headerAuthorization, Value: key})
-}

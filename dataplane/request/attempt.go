@@ -308,7 +308,7 @@ func (a *singleAttempt) send() (*upstream.Response, error) {
 	x, d := a.x, &a.x.choice.decision
 	rank, now := d.Rank, time.Now()
 	a.span = x.trace.Attempt(tracing.StepFirstByte, rank.ID())
-	a.request = x.body.request(rank)
+	a.request = x.body.single(rank)
 	a.request.Now, a.sent = now, now
 	prompt := &x.choice.prompt
 	work := d.Work(prompt.Output, x.prompt.complete())
@@ -347,7 +347,7 @@ func (a *singleAttempt) do(rank *worker.Rank) (*upstream.Response, error) {
 	}
 	x.h.sentIDs.remove(x)
 	renewID(x)
-	a.request = x.body.request(rank)
+	a.request = x.body.single(rank)
 	a.request.Now, a.request.Fresh = time.Now(), true
 	resp, again := x.h.Transport.Do(&x.canceler, &a.request)
 	if errors.Is(again, upstream.ErrDial) {

@@ -42,7 +42,6 @@ type pairAttempt struct {
 	x       *exchange
 	prefill prefillLeg
 	race    legRace
-	writer  pairWriter
 	merger  disagg.Merger
 	merges  bool // the prefill worker's log probabilities go into the decode worker's answer
 	running bool // the prefill leg was started, and not stopped
@@ -81,7 +80,8 @@ func (p *pairAttempt) sendOnce() (*upstream.Response, error) {
 	l.reply.events, l.reply.wanted, l.reply.api = x.req.Stream, x.req.PromptLogprobs, x.api
 	l.reply.judged = x.repeatable()
 	a.span, l.span = x.trace.Attempt(tracing.StepFirstByte, d.Decode.ID()), x.trace.Attempt(tracing.StepPrefill, d.Rank.ID())
-	l.request, a.request = p.writer.write(x)
+	l.request, a.request = x.body.pair()
+	l.request.Fresh, a.request.Fresh = l.request.Fresh || p.fresh, a.request.Fresh || p.fresh
 	exact := x.prompt.complete()
 	a.lease = d.Decode.Load.BeginLeg(d.DecodeTokens(), d.Work(prompt.Output, exact))
 	now := time.Now()
@@ -325,7 +325,6 @@ func (p *pairAttempt) suspectBoth(reporter *worker.Rank, why cause) {
 func (p *pairAttempt) reset() {
 	p.race.reset()
 	p.prefill.reset()
-	p.writer.reset()
 	p.merger.Release()
 	p.merges = false
 }
@@ -442,7 +441,7 @@ type prefillLeg struct {
 	canceler upstream.Canceler
 	lease    worker.Lease
 	flight   *routing.Prediction
-	key      uint64 // of the wait at the worker's monitor
+	key      uint64           // of the wait at the worker's monitor
 	span     *tracing.Attempt // nil: it has none
 	reply    prefillReply
 	err      error // of the leg

@@ -49,7 +49,7 @@ func (x *exchange) findSession() error {
 	case isSession(path):
 		p.session = string(req.SessionID)
 		// It names a socket of SGLang's own processes, and is not for clients.
-		x.own = append(appendComma(x.own), `"http_worker_ipc":null`...)
+		x.own = append(openai.AppendName(x.own, "http_worker_ipc"), "null"...)
 	}
 	switch {
 	case path == pathOpenSession && p.session == "":
