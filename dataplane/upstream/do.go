@@ -10,10 +10,9 @@ import (
 // connection that turns out to be dead before any byte of an answer is replaced by a new one,
 // once, unless req.Once leaves that to the caller. Any error means that nothing is left open.
 func (t *Transport) Do(c *Canceler, req *Request) (*Response, error) {
-	k := poolKey{req.Target.Addr, req.Target.TLS}
 	var before error
 	for fresh := req.Fresh; ; fresh = true {
-		cn, err := t.connect(c, k, fresh, req.Now)
+		cn, err := t.connect(c, &req.Target, fresh, req.Now)
 		if err != nil {
 			if before != nil && errors.Is(err, ErrDial) {
 				err = before // the worker may have died of the request
@@ -77,7 +76,10 @@ func (t *Transport) acquire(c *Canceler, cn *conn) *Response {
 
 // release makes a Response available to other requests.
 func (t *Transport) release(r *Response) {
-	r.c, r.cn, r.ahead, r.gzip, r.change = nil, nil, nil, nil, nil
+	if z, ok := r.change.(*compressor); ok {
+		z.release()
+	}
+	r.c, r.cn, r.ahead, r.change = nil, nil, nil, nil
 	r.stream = Stream{}
 	r.events.reset()
 	t.responses.Put(r)

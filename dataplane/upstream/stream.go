@@ -93,7 +93,7 @@ func Forward(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.Time)
 		setDate(&out.Header, now)
 	}
 	size := r.ContentLength()
-	changes := r.gzip != nil || r.change != nil || r.events.on
+	changes := r.change != nil || r.events.on
 	switch {
 	case size == 0 && r.ended():
 		forwardEmpty(ctx, r, obs)
@@ -189,9 +189,6 @@ type flusher interface{ Flush() error }
 
 // WriteTo writes the body to w, waiting for nothing but the worker.
 func (s *Stream) WriteTo(w io.Writer) (n int64, err error) {
-	if s.resp.gzip != nil {
-		return writeGzip(s, w)
-	}
 	if s.resp.change != nil {
 		return writeChanged(s, w)
 	}

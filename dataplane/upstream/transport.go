@@ -24,21 +24,16 @@ const (
 	defaultReadBuffer = 16 << 10
 )
 
-// Target names one worker. Two targets share connections if they have the same Addr and
-// *tls.Config.
+// Target names one worker. Equal ones share connections.
 type Target struct {
 	Addr string      // host:port to dial
-	Host string      // Host header; Addr, without its scheme's usual port, if empty
 	TLS  *tls.Config // nil for plain TCP; ServerName is taken from Addr if empty
 }
 
-// host returns the Host header. Ingresses in front of workers may know their names without a port
-// only, as browsers, curl and the probes send them.
+// host returns the Host header, without the scheme's usual port. Ingresses in front of workers may
+// know their names without a port only, as browsers, curl and the probes send them.
 func (t *Target) host() string {
-	switch {
-	case t.Host != "":
-		return t.Host
-	case t.TLS == nil:
+	if t.TLS == nil {
 		return strings.TrimSuffix(t.Addr, ":80")
 	}
 	return strings.TrimSuffix(t.Addr, ":443")
@@ -66,14 +61,8 @@ type Transport struct {
 	responses sync.Pool // *Response
 
 	mu     sync.RWMutex
-	idle   map[poolKey]*idleList // guarded by mu; Sweep removes those of targets without requests
-	closed bool                  // guarded by mu
-}
-
-// poolKey names the connections that can replace each other.
-type poolKey struct {
-	addr string
-	tls  *tls.Config
+	idle   map[Target]*idleList // guarded by mu; Sweep removes those of targets without requests
+	closed bool                 // guarded by mu
 }
 
 // NewTransport returns a Transport with cfg's limits.
@@ -95,7 +84,7 @@ func NewTransport(cfg Config) *Transport {
 	}
 	// The header parser needs the whole header in the buffer.
 	size := max(cfg.ReadBuffer, cfg.MaxHeaderBytes)
-	t := &Transport{cfg: cfg, idle: make(map[poolKey]*idleList)}
+	t := &Transport{cfg: cfg, idle: make(map[Target]*idleList)}
 	t.readers.New = func() any { return bufio.NewReaderSize(nil, size) }
 	return t
 }
@@ -133,7 +122,7 @@ func (t *Transport) Sweep() {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	maps.DeleteFunc(t.idle, func(_ poolKey, l *idleList) bool { return l.prune() })
+	maps.DeleteFunc(t.idle, func(_ Target, l *idleList) bool { return l.prune() })
 }
 
 // Idle returns the number of idle connections to addr, or to all targets if addr is empty.
@@ -149,19 +138,19 @@ func (t *Transport) lists(addr string) []*idleList {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	var out []*idleList
-	for k, l := range t.idle {
-		if addr == "" || k.addr == addr {
+	for to, l := range t.idle {
+		if addr == "" || to.Addr == addr {
 			out = append(out, l)
 		}
 	}
 	return out
 }
 
-// list returns the idle list of k, nil once the Transport is closed.
-func (t *Transport) list(k poolKey) *idleList {
+// list returns the idle list of a target, nil once the Transport is closed.
+func (t *Transport) list(to *Target) *idleList {
 	// Fast path: the target is known.
 	t.mu.RLock()
-	l := t.idle[k]
+	l := t.idle[*to]
 	t.mu.RUnlock()
 	if l != nil {
 		return l
@@ -171,16 +160,16 @@ func (t *Transport) list(k poolKey) *idleList {
 	if t.closed {
 		return nil
 	}
-	if t.idle[k] == nil {
-		t.idle[k] = &idleList{}
+	if t.idle[*to] == nil {
+		t.idle[*to] = &idleList{}
 	}
-	return t.idle[k]
+	return t.idle[*to]
 }
 
-// connect returns an idle connection to k that looks alive, or a new one; fresh skips the idle
+// connect returns an idle connection to a worker that looks alive, or a new one; fresh skips the idle
 // ones. now may be zero.
-func (t *Transport) connect(c *Canceler, k poolKey, fresh bool, now time.Time) (*conn, error) {
-	l := t.list(k)
+func (t *Transport) connect(c *Canceler, to *Target, fresh bool, now time.Time) (*conn, error) {
+	l := t.list(to)
 	if l == nil {
 		return nil, ErrClosed
 	}
@@ -198,7 +187,7 @@ func (t *Transport) connect(c *Canceler, k poolKey, fresh bool, now time.Time) (
 		}
 	}
 	renewed := l.renewed.Load()
-	cn, err := t.dial(c, k)
+	cn, err := t.dial(c, to)
 	if err == nil {
 		cn.renewed = renewed
 	}
@@ -208,7 +197,7 @@ func (t *Transport) connect(c *Canceler, k poolKey, fresh bool, now time.Time) (
 // keep puts cn among the idle connections, or closes it if there is no room.
 func (t *Transport) keep(cn *conn) {
 	cn.in.release()
-	l := t.list(cn.key)
+	l := t.list(&cn.to)
 	if l == nil || t.cfg.MaxIdlePerTarget < 0 {
 		cn.abort()
 		return
