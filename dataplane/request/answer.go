@@ -674,6 +674,3 @@ func isOperator(authorization, key []byte) bool {
 	scheme, token, ok := bytes.Cut(authorization, []byte(" "))
 	return ok && len(key) > 0 && bytes.EqualFold(scheme, []byte("bearer")) && subtle.ConstantTimeCompare(token, key) == 1
 }
-
-// headerAuthorization is the field with an API key.
-const headerAuthorization = fasthttp.HeaderAuthorization

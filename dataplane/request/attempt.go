@@ -18,6 +18,7 @@ import (
 // second later and must not end this one. A client's id stays where it is whole and new, and no
 // abort of an earlier request that had it is under way.
 func renewID(x *exchange) {
+	x.h.sentIDs.remove(x)
 	// A response of a client with a key is known as its own by the id alone.
 	if x.req.WholeRID && (x.api != openai.APIResponses || x.credential.key == nil) {
 		x.id.keep(&x.req)
@@ -345,7 +346,6 @@ func (a *singleAttempt) do(rank *worker.Rank) (*upstream.Response, error) {
 	if !errors.Is(err, upstream.ErrStale) || x.client.Gone() {
 		return resp, err
 	}
-	x.h.sentIDs.remove(x)
 	renewID(x)
 	a.request = x.body.single(rank)
 	a.request.Now, a.request.Fresh = time.Now(), true

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/valyala/fasthttp"
+
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/prompt/openai"
 	"github.com/warmpath/warmpath/dataplane/prompt/tokens"
@@ -151,12 +153,12 @@ func (l *legWriter) splice(x *exchange, rank *worker.Rank, fields []byte) {
 func (x *exchange) appendKey(extra []upstream.Field, w *worker.Worker) []upstream.Field {
 	key := w.Key().API()
 	if x.h.Keys != nil { // in the place of the client's, also by Anthropic's API
-		return append(extra, upstream.Field{Key: headerAuthorization, Value: key}, upstream.Field{Key: headerAPIKey})
+		return append(extra, upstream.Field{Key: fasthttp.HeaderAuthorization, Value: key}, upstream.Field{Key: headerAPIKey})
 	}
-	if !x.answer.operator && (key == nil || len(x.call.peek(headerAuthorization)) > 0) {
+	if !x.answer.operator && (key == nil || len(x.call.peek(fasthttp.HeaderAuthorization)) > 0) {
 		return extra
 	}
-	return append(extra, upstream.Field{Key: headerAuthorization, Value: key})
+	return append(extra, upstream.Field{Key: fasthttp.HeaderAuthorization, Value: key})
 }
 
 // mustBeFresh reports whether the request cannot be sent again where a kept-alive connection was

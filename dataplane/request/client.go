@@ -186,7 +186,7 @@ func (h *Handler) ClientKey(ctx *fasthttp.RequestCtx) (*clientkey.Key, error) {
 		return nil, nil
 	}
 	header := &ctx.Request.Header
-	authorization := header.Peek(headerAuthorization)
+	authorization := header.Peek(fasthttp.HeaderAuthorization)
 	now := time.Now()
 	key, err := h.Keys.Authenticate(bearer(authorization), now)
 	if key != nil {

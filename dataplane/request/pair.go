@@ -65,7 +65,6 @@ func (p *pairAttempt) send() (*upstream.Response, error) {
 	resp, err := p.sendOnce()
 	if errors.Is(err, upstream.ErrStale) && !p.x.client.Gone() {
 		p.fresh = true
-		p.x.h.sentIDs.remove(p.x)
 		renewID(p.x)
 		resp, err = p.sendOnce()
 	}
@@ -162,24 +161,16 @@ func (p *pairAttempt) awaitLogprobs() error {
 	if timeout < 0 {
 		timeout = cfg.FirstByteTimeout
 	}
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	over := false
-	for n, read := 0, int64(0); !over; n++ {
-		if n == looks {
-			return errLate
-		}
-		timer.Reset(timeout / looks)
-		select {
-		case <-l.over:
-			l.over <- struct{}{} // for stop
-			over = true
-		case <-timer.C:
-		}
-		if now := l.reply.length.Load(); now != read { // log probabilities of a long prompt
-			n, read = -1, now
-		}
+	read := int64(0)
+	grows := func(time.Duration) bool { // log probabilities of a long prompt
+		before := read
+		read = l.reply.length.Load()
+		return read != before
 	}
+	if !await(time.NewTimer(timeout), l.over, func() time.Duration { return timeout }, grows) {
+		return errLate
+	}
+	l.over <- struct{}{} // for stop
 	if l.err != nil {
 		return l.err
 	}
@@ -385,25 +376,31 @@ func (r *legRace) failPrefill(err error) {
 // that a router that was held up itself blames nobody for it.
 const looks = 8
 
-// awaitDecode ends the decode leg if it lags behind the prefill leg for longer than timeout,
-// negative for any time. The time begins anew with each look at which excused reports true.
-func (r *legRace) awaitDecode(timeout func() time.Duration, excused func(limit time.Duration) bool) {
-	defer r.timer.Stop()
+// await waits for done, and reports false where that takes longer than timeout, negative for any
+// time. The time begins anew with each look at which excused reports true.
+func await(timer *time.Timer, done <-chan struct{}, timeout func() time.Duration, excused func(limit time.Duration) bool) bool {
+	defer timer.Stop()
 	for n := 0; n < looks; n++ {
 		limit := timeout()
 		if limit < 0 {
-			return
+			<-done
+			return true
 		}
-		r.timer.Reset(max(limit/looks, time.Millisecond))
+		timer.Reset(max(limit/looks, time.Millisecond))
 		select {
-		case <-r.decodeBegan:
-			return
-		case <-r.timer.C:
+		case <-done:
+			return true
+		case <-timer.C:
 		}
 		if excused(limit) {
 			n = -1
 		}
 	}
+	return false
+}
+
+// endDecode ends the decode leg, which lags behind the prefill leg.
+func (r *legRace) endDecode() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.answerStands {
@@ -474,7 +471,8 @@ func (l *prefillLeg) init(p *pairAttempt) {
 func (l *prefillLeg) awaitDecode(prefilled time.Time) {
 	rank := l.x.choice.decision.Decode
 	look := rank.Load.Look(prefilled)
-	l.race.awaitDecode(func() time.Duration { return l.x.h.live().Pair.Timeout }, func(limit time.Duration) bool {
+	timeout := func() time.Duration { return l.x.h.live().Pair.Timeout }
+	if !await(l.race.timer, l.race.decodeBegan, timeout, func(limit time.Duration) bool {
 		if rank.Worker.State() == worker.Slow {
 			return !l.x.choice.elsewhere(rank)
 		}
@@ -482,7 +480,9 @@ func (l *prefillLeg) awaitDecode(prefilled time.Time) {
 		queues := rank.Load.Queues(now, look, prefilled, limit)
 		look = rank.Load.Look(now)
 		return queues
-	})
+	}) {
+		l.race.endDecode()
+	}
 }
 
 // start sends the request to rank. All other fields that the leg needs are set.
