@@ -108,7 +108,8 @@ func (w *Watcher) fire(token uint64) {
 	}
 }
 
-// register has l told when nc's client leaves, of a connection by TCP, or TLS over it. The token names the connection in the epoll; 0: it is not there.
+// register has l told when nc's client leaves. The token names the connection in the epoll; 0: it
+// is not there, for it is neither TCP nor TLS over it.
 func (w *Watcher) register(nc net.Conn, l leaver) (token uint64, err error) {
 	tcp := tcpBelow(nc)
 	if tcp == nil {

@@ -81,7 +81,7 @@ func testRequestHead(t *testing.T) {
 			req := post("", tt.body...)
 			req.Path, req.Extra = []byte("/v1"), tt.extra
 			if tt.header != "" {
-				req.Header = clientHeader(t, "POST /client HTTP/1.1\r\n"+tt.header+"\r\n")
+				req.Lines = upstream.AppendLines(nil, clientHeader(t, "POST /client HTTP/1.1\r\n"+tt.header+"\r\n"), tt.extra)
 			}
 			got, err := sendHead(t, req)
 			host, rest, _ := strings.Cut(tt.want, "\r\n")
@@ -97,17 +97,6 @@ func TestGetHasNoLength(t *testing.T) {
 	req.Method = []byte("GET")
 	if got, err := sendHead(t, req); err != nil || strings.Contains(got, "Content-Length") {
 		t.Errorf("head = %q %v, want no Content-Length", got, err)
-	}
-}
-
-func TestLinesReplaceHeader(t *testing.T) {
-	h := clientHeader(t, "POST / HTTP/1.1\r\nHost: c\r\nX-A: 1\r\nX-B: 2\r\nTE: x\r\n\r\n")
-	extra := []upstream.Field{{Key: "X-B", Value: []byte("3")}}
-	req := post("")
-	req.Lines, req.Extra = upstream.AppendLines(nil, h, extra), extra
-	const want = "POST /generate HTTP/1.1\r\nHost: ADDR\r\nAccept-Encoding: identity\r\nX-A: 1\r\nX-B: 3\r\nContent-Length: 0\r\n"
-	if got, err := sendHead(t, req); err != nil || got != want {
-		t.Errorf("head = %q %v, want %q", got, err, want)
 	}
 }
 

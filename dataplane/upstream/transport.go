@@ -168,8 +168,8 @@ func (t *Transport) list(to *Target) *idleList {
 	return t.idle[*to]
 }
 
-// connect returns an idle connection to a worker that looks alive, or a new one; fresh skips the idle
-// ones. now may be zero.
+// connect returns an idle connection to a worker that looks alive, or a new one; fresh skips the
+// idle ones. now may be zero.
 func (t *Transport) connect(c *Canceler, to *Target, fresh bool, now time.Time) (*conn, error) {
 	l := t.list(to)
 	if l == nil {
