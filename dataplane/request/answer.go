@@ -430,7 +430,10 @@ func (a *answer) examine(resp *upstream.Response) (finding, error) {
 			return finding{}, err
 		}
 	}
-	if resp.Status >= fasthttp.StatusBadRequest {
+	switch {
+	case resp.Status >= fasthttp.StatusInternalServerError && x.choice.decision.Decode != nil:
+		return a.examineError(resp)
+	case resp.Status >= fasthttp.StatusBadRequest:
 		return findingOf(resp.Status, false), nil
 	}
 	mime := resp.Peek(fasthttp.HeaderContentType)
@@ -516,7 +519,7 @@ func (a *answer) look(resp *upstream.Response, whole bool, verdictOf func(p []by
 	return found, nil
 }
 
-// examineError judges an answer of status 500 or above by its text.
+// examineError judges a pair's answer of status 500 or above by its text.
 func (a *answer) examineError(resp *upstream.Response) (finding, error) {
 	n, err := a.fill(resp, disagg.MaxEvent, func([]byte, bool) bool { return false })
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -45,7 +45,6 @@ type pairAttempt struct {
 	merger  disagg.Merger
 	merges  bool // the prefill worker's log probabilities go into the decode worker's answer
 	running bool // the prefill leg was started, and not stopped
-	fresh   bool // the legs take new connections
 }
 
 func newPairAttempt(x *exchange) *pairAttempt {
@@ -61,18 +60,16 @@ func newPairAttempt(x *exchange) *pairAttempt {
 // where the prefill worker's refusal is. After any other error the rank at fault is excluded from
 // the choice.
 func (p *pairAttempt) send() (*upstream.Response, error) {
-	p.fresh = false
-	resp, err := p.sendOnce()
+	resp, err := p.sendOnce(false)
 	if errors.Is(err, upstream.ErrStale) && !p.x.client.Gone() {
-		p.fresh = true
 		renewID(p.x)
-		resp, err = p.sendOnce()
+		resp, err = p.sendOnce(true)
 	}
 	return resp, err
 }
 
-// sendOnce is send on the connections that are there.
-func (p *pairAttempt) sendOnce() (*upstream.Response, error) {
+// sendOnce is send on the connections that are there, or on fresh ones.
+func (p *pairAttempt) sendOnce(fresh bool) (*upstream.Response, error) {
 	x, l, a := p.x, &p.prefill, &p.x.single
 	d, prompt := &x.choice.decision, &x.choice.prompt
 	p.reset()
@@ -80,7 +77,7 @@ func (p *pairAttempt) sendOnce() (*upstream.Response, error) {
 	l.reply.judged = x.repeatable()
 	a.span, l.span = x.trace.Attempt(tracing.StepFirstByte, d.Decode.ID()), x.trace.Attempt(tracing.StepPrefill, d.Rank.ID())
 	l.request, a.request = x.body.pair()
-	l.request.Fresh, a.request.Fresh = l.request.Fresh || p.fresh, a.request.Fresh || p.fresh
+	l.request.Fresh, a.request.Fresh = fresh || l.request.Fresh, fresh || a.request.Fresh
 	exact := x.prompt.complete()
 	a.lease = d.Decode.Load.BeginLeg(d.DecodeTokens(), d.Work(prompt.Output, exact))
 	now := time.Now()
@@ -110,13 +107,7 @@ func (p *pairAttempt) sendOnce() (*upstream.Response, error) {
 // answer is the client's.
 func (p *pairAttempt) judgeDecode(resp *upstream.Response) error {
 	x := p.x
-	var f finding
-	var err error
-	if resp.Status >= fasthttp.StatusInternalServerError {
-		f, err = x.answer.examineError(resp)
-	} else {
-		f, err = x.answer.examine(resp)
-	}
+	f, err := x.answer.examine(resp)
 	if err != nil {
 		return err
 	}
