@@ -31,7 +31,7 @@ const parkAfter = 250 * time.Millisecond
 type Client struct {
 	net.Conn // a socket.Conn, or a session over it
 	s        *Server
-	watch    registration
+	watch    uint64      // token of the Watcher; 0: none
 	tcp      net.Conn    // below Conn, which reads and writes it
 	silent   atomic.Bool // nothing was read yet
 	state    atomic.Int32

@@ -2,11 +2,17 @@ package ingress
 
 import (
 	"errors"
+	"io"
 	"math"
 	"net"
 	"os"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/warmpath/warmpath/dataplane/socket"
 )
 
 // stallLooks is how often a waiting write looks for progress within the time of a stall, which is
@@ -118,4 +124,72 @@ func cutStalled(cl *Client) {
 		_ = tcp.SetLinger(0)
 	}
 	cl.cut()
+}
+
+// heldWrites gathers writes to a client, so that they leave in one.
+type heldWrites struct {
+	out     io.Writer // the socket, or TLS over it
+	holding bool
+	b       []byte // in buffer unless it outgrew it
+	buffer  *socket.Buffer
+}
+
+// write writes p, behind the bytes that are held, or holds it.
+func (w *heldWrites) write(p []byte) (int, error) {
+	if !w.holding && w.buffer == nil {
+		return w.out.Write(p)
+	}
+	if w.buffer == nil {
+		w.buffer = socket.TakeBuffer()
+		w.b = w.buffer[:0]
+	}
+	w.b = append(w.b, p...)
+	if w.holding {
+		return len(p), nil
+	}
+	if err := w.flush(); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// flush writes the bytes that are held.
+func (w *heldWrites) flush() error {
+	w.holding = false
+	if w.buffer == nil {
+		return nil
+	}
+	_, err := w.out.Write(w.b)
+	w.buffer.Release()
+	w.b, w.buffer = nil, nil
+	return err
+}
+
+// writeSome writes as much of p as the socket takes without a wait.
+func writeSome(nc net.Conn, p []byte) (int, error) {
+	if c, ok := nc.(*socket.Conn); ok {
+		return c.WriteSome(p)
+	}
+	return 0, nil
+}
+
+// untaken returns the bytes in a socket's send queue: not sent, or not confirmed.
+func untaken(nc net.Conn) int { return queued(nc, unix.SIOCOUTQ) }
+
+// unread reports whether bytes have come that nobody has read.
+func unread(nc net.Conn) bool { return queued(nc, unix.SIOCINQ) > 0 }
+
+// queued returns the bytes in one of a socket's queues.
+func queued(nc net.Conn, which uint) (n int) {
+	tcp := tcpBelow(nc)
+	if tcp == nil {
+		return 0
+	}
+	var raw syscall.RawConn
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Control(func(fd uintptr) { n, _ = unix.IoctlGetInt(int(fd), which) })
+	return n
 }

@@ -186,7 +186,7 @@ func (a *aborter) abort(w *worker.Worker, log *slog.Logger, ids []string) {
 		body := append(openai.AppendStringField([]byte{'{'}, "rid", id), '}')
 		resp, err := a.transport.Do(nil, &upstream.Request{
 			Target: upstream.Target{Addr: w.Addr, TLS: w.TLS}, Method: methodPost,
-			Path: abortPath, Extra: []upstream.Field{abortType, {Key: headerAuthorization, Value: w.Key().Admin()}},
+			Path: abortPath, Extra: []upstream.Field{abortType, {Key: fasthttp.HeaderAuthorization, Value: w.Key().Admin()}},
 			Body: [][]byte{body}, HeaderTimeout: abortTimeout, ReadTimeout: abortTimeout,
 		})
 		if err != nil {

@@ -429,7 +429,10 @@ func (a *answer) examine(resp *upstream.Response) (finding, error) {
 			return finding{}, err
 		}
 	}
-	if resp.Status >= fasthttp.StatusBadRequest {
+	switch {
+	case resp.Status >= fasthttp.StatusInternalServerError && x.choice.decision.Decode != nil:
+		return a.examineError(resp)
+	case resp.Status >= fasthttp.StatusBadRequest:
 		return findingOf(resp.Status, false), nil
 	}
 	mime := resp.Peek(fasthttp.HeaderContentType)
@@ -515,7 +518,7 @@ func (a *answer) look(resp *upstream.Response, whole bool, verdictOf func(p []by
 	return found, nil
 }
 
-// examineError judges an answer of status 500 or above by its text.
+// examineError judges a pair's answer of status 500 or above by its text.
 func (a *answer) examineError(resp *upstream.Response) (finding, error) {
 	n, err := a.fill(resp, disagg.MaxEvent, func([]byte, bool) bool { return false })
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -672,20 +675,4 @@ func (a *answer) shown() bool {
 func isOperator(authorization, key []byte) bool {
 	scheme, token, ok := bytes.Cut(authorization, []byte(" "))
 	return ok && len(key) > 0 && bytes.EqualFold(scheme, []byte("bearer")) && subtle.ConstantTimeCompare(token, key) == 1
-}
-
-// headerAuthorization is the field with an API key.
-const headerAuthorization = fasthttp.HeaderAuthorization
-
-// appendKey appends the key for a worker where the client has none of its own. The operators' key
-// and those of clients are for this router, and no worker gets them.
-func (b *bodyWriter) appendKey(extra []upstream.Field, w *worker.Worker) []upstream.Field {
-	key := w.Key().API()
-	if b.x.h.Keys != nil { // in the place of the client's, also by Anthropic's API
-		return append(extra, upstream.Field{Key: headerAuthorization, Value: key}, upstream.Field{Key: headerAPIKey})
-	}
-	if !b.x.answer.operator && (key == nil || len(b.x.call.peek(headerAuthorization)) > 0) {
-		return extra
-	}
-	return append(extra, upstream.Field{Key: headerAuthorization, Value: key})
 }

@@ -18,6 +18,7 @@ import (
 // second later and must not end this one. A client's id stays where it is whole and new, and no
 // abort of an earlier request that had it is under way.
 func renewID(x *exchange) {
+	x.h.sentIDs.remove(x)
 	// A response of a client with a key is known as its own by the id alone.
 	if x.req.WholeRID && (x.api != openai.APIResponses || x.credential.key == nil) {
 		x.id.keep(&x.req)
@@ -290,12 +291,17 @@ type singleAttempt struct {
 func (a *singleAttempt) init(x *exchange) {
 	a.x = x
 	a.onHang = func(dead bool) bool {
-		if !dead && (x.prompt.turn.once || !x.choice.elsewhere(x.choice.answering())) {
-			return false
+		leaves := x.leaves(x.choice.answering(), dead)
+		if leaves {
+			x.canceler.Cancel()
 		}
-		x.canceler.Cancel()
-		return true
+		return leaves
 	}
+}
+
+// leaves reports whether an attempt at a rank ends because its worker hangs, or is dead.
+func (x *exchange) leaves(rank *worker.Rank, dead bool) bool {
+	return dead || !x.prompt.turn.once && x.choice.elsewhere(rank)
 }
 
 // send sends the request to the decision's rank and waits for its answer to begin.
@@ -303,13 +309,13 @@ func (a *singleAttempt) send() (*upstream.Response, error) {
 	x, d := a.x, &a.x.choice.decision
 	rank, now := d.Rank, time.Now()
 	a.span = x.trace.Attempt(tracing.StepFirstByte, rank.ID())
-	a.request = x.body.request(rank)
+	a.request = x.body.single(rank)
 	a.request.Now, a.sent = now, now
 	prompt := &x.choice.prompt
 	work := d.Work(prompt.Output, x.prompt.complete())
 	work.Streams = x.req.Stream && a.showsPrefill()
 	a.lease = rank.Load.BeginWork(now, work)
-	x.h.admission.dispatched(&x.choice, rank, now)
+	x.h.admission.dispatched(&x.choice, now)
 	a.flight = x.h.Router.Dispatch(&x.choice.scratch, prompt, d)
 	x.h.Router.Sent(&x.choice.scratch, d)
 	a.wait(rank.Worker)
@@ -340,9 +346,8 @@ func (a *singleAttempt) do(rank *worker.Rank) (*upstream.Response, error) {
 	if !errors.Is(err, upstream.ErrStale) || x.client.Gone() {
 		return resp, err
 	}
-	x.h.sentIDs.remove(x)
 	renewID(x)
-	a.request = x.body.request(rank)
+	a.request = x.body.single(rank)
 	a.request.Now, a.request.Fresh = time.Now(), true
 	resp, again := x.h.Transport.Do(&x.canceler, &a.request)
 	if errors.Is(again, upstream.ErrDial) {
@@ -356,8 +361,6 @@ func (a *singleAttempt) failed(rank *worker.Rank, err error) error {
 	x := a.x
 	a.span.Failed(err)
 	a.end()
-	a.endWait()
-	rank.Count.Errors.Add(1)
 	if x.canceler.Canceled() && !x.client.Gone() {
 		x.canceler.Reset() // also where the connection ended first: the next attempt does not hang
 		// A client that left just now had its cancel reset with the monitor's.
@@ -366,21 +369,10 @@ func (a *singleAttempt) failed(rank *worker.Rank, err error) error {
 		}
 	}
 	c := causeOf(err)
-	if c != causeHung { // else its monitor knows
-		if c.leadsTo(suspect) {
-			rank.Worker.Suspect()
-		}
-		switch {
-		case c.leadsTo(again):
-			x.errors.failed(rank, c)
-		case c == causeTimeout && c.speaksAgainst(rank, time.Now()) && !x.client.Gone():
-			x.unexplained(rank.Worker, time.Now()) // its scheduler says nothing either
-		}
-	}
+	x.blame(rank, c, c == causeHung)
 	if c.leadsTo(stop) && !x.client.Gone() {
 		a.abort()
 	}
-	x.choice.exclude(rank)
 	if c.leadsTo(lastResort) { // a dead worker must not keep the request from one that only hung
 		x.choice.suspect(rank)
 	}
@@ -422,7 +414,6 @@ func (a *singleAttempt) answerBegan(status int) {
 		a.flight.Prefilled()
 		a.x.h.admission.freed()
 	}
-	a.endWait()
 }
 
 // showsPrefill reports whether the first byte of a stream comes when the prompt is prefilled as it
@@ -446,6 +437,7 @@ func (a *singleAttempt) abort() {
 // end gives back the load and the prediction of the attempt.
 func (a *singleAttempt) end() {
 	h, c := a.x.h, &a.x.choice
+	a.endWait()
 	a.lease.End()
 	h.admission.freed()
 	h.Router.Withdraw(a.flight)

@@ -77,9 +77,25 @@ func (a *errorAnswers) keep(kept *upstream.Kept, f finding, rank *worker.Rank) {
 	}
 }
 
+// blame takes in the failure of an attempt at a rank, and excludes that from the choice. Where the
+// rank is excused, the failure does not count against its worker.
+func (x *exchange) blame(rank *worker.Rank, c cause, excused bool) {
+	rank.Count.Errors.Add(1)
+	if c.leadsTo(suspect) {
+		rank.Worker.Suspect()
+	}
+	if !excused {
+		x.errors.failed(rank, c)
+	}
+	x.choice.exclude(rank)
+}
+
 // failed takes in a failure without an answer.
 func (a *errorAnswers) failed(rank *worker.Rank, c cause) {
 	now := time.Now()
+	if !c.speaksAgainst(rank, now) {
+		return
+	}
 	at := failures[c].fault
 	counted := at == faultWorker || at == faultLoss && a.x.h.sources.countsAgainst(rank.Worker, a.x, now)
 	if counted {

@@ -186,7 +186,7 @@ func (h *Handler) ClientKey(ctx *fasthttp.RequestCtx) (*clientkey.Key, error) {
 		return nil, nil
 	}
 	header := &ctx.Request.Header
-	authorization := header.Peek(headerAuthorization)
+	authorization := header.Peek(fasthttp.HeaderAuthorization)
 	now := time.Now()
 	key, err := h.Keys.Authenticate(bearer(authorization), now)
 	if key != nil {
@@ -350,15 +350,15 @@ func (x *exchange) limitPriority() {
 		return
 	case key != nil && key.HasPriority:
 		req.Priority = key.Priority
-		x.own = strconv.AppendInt(append(appendComma(x.own), `"priority":`...), int64(req.Priority), 10)
+		x.own = strconv.AppendInt(openai.AppendName(x.own, "priority"), int64(req.Priority), 10)
 		return
 	}
 	req.Priority, req.HasPriority = 0, false
 	if x.api == openai.APIResponses { // where SGLang 0.5.23 takes no null, and 0 is its default
-		x.own = append(appendComma(x.own), `"priority":0`...)
+		x.own = append(openai.AppendName(x.own, "priority"), '0')
 		return
 	}
-	x.own = append(appendComma(x.own), `"priority":null`...)
+	x.own = append(openai.AppendName(x.own, "priority"), "null"...)
 }
 
 var (
@@ -382,7 +382,7 @@ func (x *exchange) saltPrompt() error {
 		return errUnsalted
 	}
 	req.CacheSalt = key.Salt(req.RawCacheSalt())
-	x.own = openai.AppendStringField(appendComma(x.own), "cache_salt", req.CacheSalt)
+	x.own = openai.AppendStringField(x.own, "cache_salt", req.CacheSalt)
 	return nil
 }
 

@@ -37,7 +37,7 @@ const acceptedEncodings = "gzip, zstd"
 
 // decompress replaces a compressed body by the plain one, which workers get: most of them read no
 // other. limit bounds it in bytes.
-func (c call) decompress(in *inflations, limit int) error {
+func (c call) decompress(in inflations, limit int) error {
 	header := &c.ctx.Request.Header
 	encoding, own := c.peek(fasthttp.HeaderContentEncoding), c.peek(headerBodyCompressed)
 	if len(encoding) == 0 && len(own) == 0 {
@@ -95,16 +95,14 @@ var (
 
 // inflations bounds the compressed bodies that are inflated at a time: the processors that they
 // take from other requests, and the memory of bodies that prove too large.
-type inflations struct{ slots chan struct{} }
+type inflations chan struct{}
 
-func newInflations() *inflations {
-	return &inflations{make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1))}
-}
+func newInflations() inflations { return make(inflations, max(runtime.GOMAXPROCS(0)/2, 1)) }
 
 // inflate returns the plain body, of limit bytes at most.
-func (in *inflations) inflate(pool *sync.Pool, body []byte, limit int) ([]byte, error) {
-	in.slots <- struct{}{}
-	defer func() { <-in.slots }()
+func (in inflations) inflate(pool *sync.Pool, body []byte, limit int) ([]byte, error) {
+	in <- struct{}{}
+	defer func() { <-in }()
 	d, _ := pool.Get().(decoder)
 	defer pool.Put(d)
 	src := bytes.NewReader(body)

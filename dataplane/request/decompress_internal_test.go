@@ -84,11 +84,11 @@ func TestInflationsLeaveProcessorsToOthers(t *testing.T) {
 		var begun atomic.Int64
 		pool := &sync.Pool{New: func() any { begun.Add(1); return decoder(gate{open}) }}
 		var running sync.WaitGroup
-		for range 4 * cap(all.slots) {
+		for range 4 * cap(all) {
 			running.Go(func() { _, _ = all.inflate(pool, nil, 1) })
 		}
 		synctest.Wait()
-		assert.EqualValues(t, cap(all.slots), begun.Load())
+		assert.EqualValues(t, cap(all), begun.Load())
 		close(open)
 		running.Wait()
 	})

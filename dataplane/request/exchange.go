@@ -98,7 +98,7 @@ func (x *exchange) serve(c call, key *clientkey.Key, api openai.API, withBody bo
 func (x *exchange) begin(c call, api openai.API) {
 	x.call, x.api, x.started = c, api, time.Now()
 	key := x.h.live().OperatorKey
-	x.answer.operator = len(key) > 0 && isOperator(c.peek(headerAuthorization), key)
+	x.answer.operator = len(key) > 0 && isOperator(c.peek(fasthttp.HeaderAuthorization), key)
 	x.h.inFlight.Add(1)
 }
 
@@ -272,7 +272,6 @@ func (x *exchange) release() {
 	}
 	x.single.end()
 	x.choice.ticket.Release()
-	x.single.endWait()
 	x.client.Release() // from here on nothing cancels
 	x.endTrace()
 	x.h.inFlight.Add(-1)

@@ -53,9 +53,10 @@ var failures = [...]failure{
 		is(errLate), "late", again | stop | lastResort, faultEither,
 		says(openai.UpstreamTimeout, "No worker answered in time."),
 	},
-	// A monitor has found it. That is enough at a worker alone: only a pair's counts here, too.
+	// A monitor has found it, and need not look again. That is enough at a worker alone: only a
+	// pair's counts here, too.
 	causeHung: {
-		is(errHung), "hung", again | suspect | stop | death | lastResort, faultWorker,
+		is(errHung), "hung", again | stop | death | lastResort, faultWorker,
 		says(openai.UpstreamTimeout, "No worker answered in time."),
 	},
 	causeUnreachable: {
@@ -76,7 +77,7 @@ var failures = [...]failure{
 		is(upstream.ErrBadResponse), "other", again, faultDoubt,
 		says(openai.Upstream, "The worker's answer was not valid HTTP."),
 	},
-	causeUnknown: {nil, "other", 0, faultDoubt, // no row fits
+	causeUnknown: {nil, "other", 0, faultNone, // no row fits
 		says(openai.Internal, "The router failed to handle the request.")},
 
 	// The request cannot be sent to any worker, or its client has left.

@@ -73,7 +73,7 @@ type Handler struct {
 	vocabulary  atomic.Pointer[vocabularyTable]
 	culprits    *culprits
 	compressors upstream.Compressors
-	inflations  *inflations
+	inflations  inflations
 }
 
 // New returns a handler over parts.

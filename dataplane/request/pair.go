@@ -42,17 +42,15 @@ type pairAttempt struct {
 	x       *exchange
 	prefill prefillLeg
 	race    legRace
-	writer  pairWriter
 	merger  disagg.Merger
 	merges  bool // the prefill worker's log probabilities go into the decode worker's answer
 	running bool // the prefill leg was started, and not stopped
-	fresh   bool // the legs take new connections
 }
 
 func newPairAttempt(x *exchange) *pairAttempt {
 	p := &pairAttempt{x: x}
 	p.race.init(&x.canceler)
-	p.prefill.init(x, &p.race)
+	p.prefill.init(p)
 	return p
 }
 
@@ -62,32 +60,30 @@ func newPairAttempt(x *exchange) *pairAttempt {
 // where the prefill worker's refusal is. After any other error the rank at fault is excluded from
 // the choice.
 func (p *pairAttempt) send() (*upstream.Response, error) {
-	p.fresh = false
-	resp, err := p.sendOnce()
+	resp, err := p.sendOnce(false)
 	if errors.Is(err, upstream.ErrStale) && !p.x.client.Gone() {
-		p.fresh = true
-		p.x.h.sentIDs.remove(p.x)
 		renewID(p.x)
-		resp, err = p.sendOnce()
+		resp, err = p.sendOnce(true)
 	}
 	return resp, err
 }
 
-// sendOnce is send on the connections that are there.
-func (p *pairAttempt) sendOnce() (*upstream.Response, error) {
+// sendOnce is send on the connections that are there, or on fresh ones.
+func (p *pairAttempt) sendOnce(fresh bool) (*upstream.Response, error) {
 	x, l, a := p.x, &p.prefill, &p.x.single
 	d, prompt := &x.choice.decision, &x.choice.prompt
 	p.reset()
 	l.reply.events, l.reply.wanted, l.reply.api = x.req.Stream, x.req.PromptLogprobs, x.api
 	l.reply.judged = x.repeatable()
 	a.span, l.span = x.trace.Attempt(tracing.StepFirstByte, d.Decode.ID()), x.trace.Attempt(tracing.StepPrefill, d.Rank.ID())
-	l.request, a.request = p.writer.write(x)
+	l.request, a.request = x.body.pair()
+	l.request.Fresh, a.request.Fresh = fresh || l.request.Fresh, fresh || a.request.Fresh
 	exact := x.prompt.complete()
 	a.lease = d.Decode.Load.BeginLeg(d.DecodeTokens(), d.Work(prompt.Output, exact))
 	now := time.Now()
-	a.sent, l.sent = now, now
+	a.sent = now
 	l.lease = d.Rank.Load.BeginWork(now, d.Work(1, exact)) // the decode worker generates
-	x.h.admission.dispatchedPair(&x.choice, now)
+	x.h.admission.dispatched(&x.choice, now)
 	l.flight = x.h.Router.Dispatch(&x.choice.scratch, prompt, d)
 	x.h.Router.Sent(&x.choice.scratch, d)
 	a.wait(d.Decode.Worker)
@@ -111,13 +107,7 @@ func (p *pairAttempt) sendOnce() (*upstream.Response, error) {
 // answer is the client's.
 func (p *pairAttempt) judgeDecode(resp *upstream.Response) error {
 	x := p.x
-	var f finding
-	var err error
-	if resp.Status >= fasthttp.StatusInternalServerError {
-		f, err = x.answer.examineError(resp)
-	} else {
-		f, err = x.answer.examine(resp)
-	}
+	f, err := x.answer.examine(resp)
 	if err != nil {
 		return err
 	}
@@ -162,24 +152,16 @@ func (p *pairAttempt) awaitLogprobs() error {
 	if timeout < 0 {
 		timeout = cfg.FirstByteTimeout
 	}
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	over := false
-	for n, read := 0, int64(0); !over; n++ {
-		if n == looks {
-			return errLate
-		}
-		timer.Reset(timeout / looks)
-		select {
-		case <-l.over:
-			l.over <- struct{}{} // for stop
-			over = true
-		case <-timer.C:
-		}
-		if now := l.reply.length.Load(); now != read { // log probabilities of a long prompt
-			n, read = -1, now
-		}
+	read := int64(0)
+	grows := func(time.Duration) bool { // log probabilities of a long prompt
+		before := read
+		read = l.reply.length.Load()
+		return read != before
 	}
+	if !await(time.NewTimer(timeout), l.over, func() time.Duration { return timeout }, grows) {
+		return errLate
+	}
+	l.over <- struct{}{} // for stop
 	if l.err != nil {
 		return l.err
 	}
@@ -244,7 +226,7 @@ func (p *pairAttempt) failed(err error) error {
 	x.single.failedLeg = legDecode
 	switch {
 	case x.client.Gone(): // abandon aborts the decode leg
-		p.end()
+		x.single.end()
 		return err
 	case p.race.prefillFailed:
 		at, rank, err = legPrefill, d.Rank, l.err
@@ -258,7 +240,7 @@ func (p *pairAttempt) failed(err error) error {
 	if at == legPrefill || c.leadsTo(stop) {
 		p.abort()
 	}
-	p.end()
+	x.single.end()
 	if x.canceler.Canceled() {
 		x.canceler.Reset()
 		if x.client.Gone() { // just now, and its cancel was reset with the monitor's
@@ -281,7 +263,8 @@ func (p *pairAttempt) failed(err error) error {
 	x.h.metrics.pairFailures.WithLabelValues(at.String(), failures[c].label).Inc()
 	p.blame(rank, c)
 	switch {
-	case failures[c].fault == faultEither, c == causeTimeout && !p.prefilled():
+	// Until the prefill worker has answered, each worker may wait for the other one.
+	case failures[c].fault == faultEither, c == causeTimeout && p.race.prefilledAt.Load() == 0:
 		p.suspectBoth(rank, c)
 	case at == legDecode && l.err != nil &&
 		!errors.Is(l.err, upstream.ErrCanceled) && !errors.Is(l.err, errClient):
@@ -290,50 +273,29 @@ func (p *pairAttempt) failed(err error) error {
 	return err
 }
 
-// excused reports whether a failure says nothing against a rank: by its cause, or because the rank
-// had nothing to say in time, and has waited for the other one of the pair: its scheduler runs, and
-// the other's does not.
+// partner returns the other rank of the pair.
+func (p *pairAttempt) partner(rank *worker.Rank) *worker.Rank {
+	if d := &p.x.choice.decision; rank == d.Rank {
+		return d.Decode
+	}
+	return p.x.choice.decision.Rank
+}
+
+// excused reports whether a rank had nothing to say in time because it has waited for the other one
+// of the pair: its scheduler runs, and the other's does not.
 func (p *pairAttempt) excused(rank *worker.Rank, c cause) bool {
-	d, now := &p.x.choice.decision, time.Now()
-	other := d.Rank
-	if rank == other {
-		other = d.Decode
-	}
-	late := c == causeLate || c == causeTimeout
-	return !c.speaksAgainst(rank, now) || late && rank.Load.Reporting(now) && !other.Load.Reporting(now)
+	now := time.Now()
+	return (c == causeLate || c == causeTimeout) && rank.Load.Reporting(now) && !p.partner(rank).Load.Reporting(now)
 }
 
-// prefilled reports whether the prefill worker has answered. Until then each worker may wait for
-// the other one.
-func (p *pairAttempt) prefilled() bool { return p.race.prefilledAt.Load() != 0 }
-
-// end gives back the load and the prediction of the attempt.
-func (p *pairAttempt) end() {
-	p.x.single.end()
-	p.x.single.endWait()
-}
-
-// blame counts a failure against a rank and excludes it.
-func (p *pairAttempt) blame(rank *worker.Rank, c cause) {
-	rank.Count.Errors.Add(1)
-	if c.leadsTo(suspect) {
-		rank.Worker.Suspect()
-	}
-	if !p.excused(rank, c) {
-		p.x.errors.failed(rank, c)
-	}
-	p.x.choice.exclude(rank)
-}
+// blame is exchange.blame for a rank of the pair.
+func (p *pairAttempt) blame(rank *worker.Rank, c cause) { p.x.blame(rank, c, p.excused(rank, c)) }
 
 // suspectBoth counts a failure of the transfer between the legs against both ranks: the innocent
 // one is cleared by its next answer together with another rank. Other ranks are tried first; see
 // choice.retrySuspect.
 func (p *pairAttempt) suspectBoth(reporter *worker.Rank, why cause) {
-	c := &p.x.choice
-	partner := c.decision.Rank
-	if reporter == partner {
-		partner = c.decision.Decode
-	}
+	c, partner := &p.x.choice, p.partner(reporter)
 	if !p.excused(partner, why) {
 		p.x.errors.failed(partner, why)
 	}
@@ -345,7 +307,6 @@ func (p *pairAttempt) suspectBoth(reporter *worker.Rank, why cause) {
 func (p *pairAttempt) reset() {
 	p.race.reset()
 	p.prefill.reset()
-	p.writer.reset()
 	p.merger.Release()
 	p.merges = false
 }
@@ -406,25 +367,31 @@ func (r *legRace) failPrefill(err error) {
 // that a pause of the router itself does not count against the worker.
 const looks = 8
 
-// awaitDecode ends the decode leg if it lags behind the prefill leg for longer than timeout,
-// negative for any time. The time begins anew with each look at which excused reports true.
-func (r *legRace) awaitDecode(timeout func() time.Duration, excused func(limit time.Duration) bool) {
-	defer r.timer.Stop()
+// await waits for done, and reports false where that takes longer than timeout, negative for any
+// time. The time begins anew with each look at which excused reports true.
+func await(timer *time.Timer, done <-chan struct{}, timeout func() time.Duration, excused func(limit time.Duration) bool) bool {
+	defer timer.Stop()
 	for n := 0; n < looks; n++ {
 		limit := timeout()
 		if limit < 0 {
-			return
+			<-done
+			return true
 		}
-		r.timer.Reset(max(limit/looks, time.Millisecond))
+		timer.Reset(max(limit/looks, time.Millisecond))
 		select {
-		case <-r.decodeBegan:
-			return
-		case <-r.timer.C:
+		case <-done:
+			return true
+		case <-timer.C:
 		}
 		if excused(limit) {
 			n = -1
 		}
 	}
+	return false
+}
+
+// endDecode ends the decode leg, which lags behind the prefill leg.
+func (r *legRace) endDecode() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.answerStands {
@@ -456,15 +423,13 @@ func (r *legRace) reset() {
 // only says that the prompt is computed. Its goroutine runs from start until it sends to over; the
 // fields that it writes may be read after that.
 type prefillLeg struct {
-	h        *Handler
 	x        *exchange
 	rank     *worker.Rank
 	request  upstream.Request
 	canceler upstream.Canceler
 	lease    worker.Lease
 	flight   *routing.Prediction
-	key      uint64 // of the wait at the worker's monitor
-	sent     time.Time
+	key      uint64           // of the wait at the worker's monitor
 	span     *tracing.Attempt // nil: it has none
 	reply    prefillReply
 	err      error // of the leg
@@ -476,17 +441,18 @@ type prefillLeg struct {
 	over   chan struct{} // has room: the goroutine has ended
 }
 
-func (l *prefillLeg) init(x *exchange, race *legRace) {
-	l.h, l.x, l.race, l.over = x.h, x, race, make(chan struct{}, 1)
+func (l *prefillLeg) init(p *pairAttempt) {
+	x := p.x
+	l.x, l.race, l.over = x, &p.race, make(chan struct{}, 1)
 	l.reply.discard = make([]byte, 4<<10)
 	l.run = l.work
 	l.onHang = func(dead bool) bool {
-		if !dead && (x.prompt.turn.once || !x.choice.elsewhere(l.rank)) {
-			return false
+		leaves := x.leaves(l.rank, dead)
+		if leaves {
+			l.hung.Store(true)
+			l.canceler.Cancel()
 		}
-		l.hung.Store(true)
-		l.canceler.Cancel()
-		return true
+		return leaves
 	}
 }
 
@@ -496,7 +462,8 @@ func (l *prefillLeg) init(x *exchange, race *legRace) {
 func (l *prefillLeg) awaitDecode(prefilled time.Time) {
 	rank := l.x.choice.decision.Decode
 	look := rank.Load.Look(prefilled)
-	l.race.awaitDecode(func() time.Duration { return l.h.live().Pair.Timeout }, func(limit time.Duration) bool {
+	timeout := func() time.Duration { return l.x.h.live().Pair.Timeout }
+	if !await(l.race.timer, l.race.decodeBegan, timeout, func(limit time.Duration) bool {
 		if rank.Worker.State() == worker.Slow {
 			return !l.x.choice.elsewhere(rank)
 		}
@@ -504,7 +471,9 @@ func (l *prefillLeg) awaitDecode(prefilled time.Time) {
 		queues := rank.Load.Queues(now, look, prefilled, limit)
 		look = rank.Load.Look(now)
 		return queues
-	})
+	}) {
+		l.race.endDecode()
+	}
 }
 
 // start sends the request to rank. All other fields that the leg needs are set.
@@ -537,13 +506,13 @@ func (l *prefillLeg) work() {
 	l.rank.Worker.Begun(l.key)
 	l.lease.End()
 	if l.err != nil {
-		l.h.Router.Withdraw(l.flight)
+		l.x.h.Router.Withdraw(l.flight)
 	} else {
-		l.rank.Worker.Succeeded(l.sent)
-		l.h.Router.Finish(nil, l.flight, nil, now)
+		l.rank.Worker.Succeeded(l.x.single.sent)
+		l.x.h.Router.Finish(nil, l.flight, nil, now)
 	}
 	l.flight = nil
-	l.h.admission.freed()
+	l.x.h.admission.freed()
 	if l.err == nil && l.reply.events { // else nothing shows that the decode worker has begun
 		l.awaitDecode(now)
 	}
@@ -552,7 +521,7 @@ func (l *prefillLeg) work() {
 
 // ask sends the request and reads the answer to its end.
 func (l *prefillLeg) ask() error {
-	resp, err := l.h.Transport.Do(&l.canceler, &l.request)
+	resp, err := l.x.h.Transport.Do(&l.canceler, &l.request)
 	if err != nil {
 		return l.failed(err)
 	}

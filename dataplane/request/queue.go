@@ -229,27 +229,19 @@ func (a *admission) waiter(x *exchange) *queue.Waiter {
 }
 
 // dispatched tells the queue that the request counts as a rank's load, and whether it has filled
-// the rank.
-func (a *admission) dispatched(c *choice, rank *worker.Rank, now time.Time) {
+// the rank. Of a pair, the ticket is the prefill rank's, and either may be full now.
+func (a *admission) dispatched(c *choice, now time.Time) {
 	if a == nil {
 		return
 	}
+	rank, decode := c.decision.Rank, c.decision.Decode
 	c.ticket.Dispatched(rank)
 	load := rank.Load.View(now)
 	if info := rank.Worker.Info(); info != nil && a.room(rank, &load) <= 0 {
 		a.gate.Full(queueOf(rank, c.prompt.Model))
 	}
-}
-
-// dispatchedPair is dispatched for a pair: the ticket is the prefill rank's, and either may be full
-// now.
-func (a *admission) dispatchedPair(c *choice, now time.Time) {
-	if a == nil {
-		return
-	}
-	a.dispatched(c, c.decision.Rank, now)
-	if rank := c.decision.Decode; a.capacity(rank, now) <= 0 {
-		a.gate.Full(queueOf(rank, c.prompt.Model))
+	if decode != nil && a.capacity(decode, now) <= 0 {
+		a.gate.Full(queueOf(decode, c.prompt.Model))
 	}
 }
 

@@ -158,9 +158,8 @@ func beginTrace(t *tracing.Tracer, c call, now time.Time) *tracing.Request {
 
 // routeOf returns a path without the name or the id in it.
 func routeOf(path string) string {
-	const models = "/v1/models/"
-	if strings.HasPrefix(path, models) {
-		return models + "{model}"
+	if strings.HasPrefix(path, pathModels) {
+		return pathModels + "{model}"
 	}
 	if _, rest, ok := responsePath([]byte(path)); ok {
 		return strings.TrimSuffix(pathResponses+"/{id}/"+rest, "/")

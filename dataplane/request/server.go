@@ -95,7 +95,7 @@ func (s *Server) authorize(ctx *fasthttp.RequestCtx) error {
 func (s *Server) listen(h fasthttp.RequestHandler, encrypted *tls.Config, cfg ingress.Config) *ingress.Server {
 	cfg.Handler, cfg.Closed = withName(h), s.requests.metrics.closed
 	cfg.MaxBody, cfg.MaxHead = func() int { return s.requests.live().MaxBodyBytes }, s.cfg.MaxHead
-	cfg.Slashes = []byte("/v1/models/") // names of models have slashes, which clients escape
+	cfg.Slashes = []byte(pathModels) // names of models have slashes, which clients escape
 	cfg.TLS, cfg.HandshakeFailed = encrypted, s.refused
 	cfg.Watcher, cfg.Log = s.watcher, s.requests.log
 	return ingress.NewServer(cfg)

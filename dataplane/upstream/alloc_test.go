@@ -46,7 +46,6 @@ func TestDoDoesNotAllocate(t *testing.T) {
 func TestForwardDoesNotAllocate(t *testing.T) {
 	w := startWorker(t, echo(plainAnswer))
 	tr, req, ln := newTransport(t, upstream.Config{}), chat(t, w.addr(), 300), ingresstest.Listen(t)
-	req.Header = nil
 	var lines []byte
 	ingresstest.StartServer(t, ln, func(ctx *fasthttp.RequestCtx) {
 		lines = upstream.AppendLines(lines[:0], &ctx.Request.Header, req.Extra)

@@ -1,10 +1,13 @@
 package upstream
 
 import (
+	"errors"
 	"net"
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/warmpath/warmpath/dataplane/socket"
 )
@@ -20,7 +23,7 @@ type conn struct {
 	out requestWriter
 
 	tcp    net.Conn // closed by abort; closing TLS instead could wait for the worker
-	key    poolKey
+	to     Target
 	raw    syscall.RawConn // of tcp; nil where it has none
 	relay  *relay          // of the streams that pass; nil before the first
 	peekFn func(fd uintptr)
@@ -34,11 +37,11 @@ type conn struct {
 var _ aborter = (*conn)(nil)
 
 // newConn returns a connection that is read and written by nc, which is tcp or TLS over it.
-func newConn(nc, tcp net.Conn, k poolKey, readers *sync.Pool) *conn {
+func newConn(nc, tcp net.Conn, to *Target, readers *sync.Pool) *conn {
 	if nc == tcp {
 		nc = socket.New(tcp)
 	}
-	cn := &conn{tcp: tcp, key: k, in: responseReader{nc: nc, readers: readers}, out: requestWriter{nc: nc, tcp: tcp}}
+	cn := &conn{tcp: tcp, to: *to, in: responseReader{nc: nc, readers: readers}, out: requestWriter{nc: nc, tcp: tcp}}
 	sc, ok := tcp.(syscall.Conn)
 	if !ok {
 		return cn
@@ -48,7 +51,7 @@ func newConn(nc, tcp net.Conn, k poolKey, readers *sync.Pool) *conn {
 		return cn
 	}
 	cn.raw, cn.peekFn = raw, cn.peek
-	if k.tls == nil {
+	if to.TLS == nil {
 		cn.in.raw, cn.in.fillFn = raw, cn.in.tryFill
 		cn.out.raw, cn.out.writeFn = raw, cn.out.tryWrite
 	}
@@ -74,4 +77,15 @@ func (cn *conn) alive() bool {
 		return false
 	}
 	return cn.peeked
+}
+
+// peek looks at the receive queue of an idle connection; the result goes to peeked.
+func (cn *conn) peek(fd uintptr) {
+	var b [1]byte
+	_, err := socket.Peek(fd, b[:])
+	// Else the connection is closed, or holds bytes that no request asked for: they would
+	// become the next answer's, or are TLS's word that the worker closes. Session tickets do
+	// not lie here: workers send them behind their handshake, and they were read with the first
+	// answer.
+	cn.peeked = errors.Is(err, unix.EAGAIN)
 }

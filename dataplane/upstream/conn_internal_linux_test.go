@@ -26,7 +26,7 @@ func idleConn(t *testing.T) (*conn, net.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { near.Close(); peer.Close() })
-	return newConn(near, near, poolKey{addr: "worker"}, new(sync.Pool)), peer
+	return newConn(near, near, &Target{Addr: "worker"}, new(sync.Pool)), peer
 }
 
 func TestAlive(t *testing.T) {

@@ -22,14 +22,14 @@ type dialing struct{ cancel context.CancelFunc }
 
 func (d *dialing) abort() { d.cancel() }
 
-// dial opens a connection to k.
-func (t *Transport) dial(c *Canceler, k poolKey) (*conn, error) {
+// dial opens a connection to a worker.
+func (t *Transport) dial(c *Canceler, to *Target) (*conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), t.cfg.DialTimeout)
 	defer cancel()
 	if err := c.bind(&dialing{cancel}); err != nil {
 		return nil, err
 	}
-	cn, err := t.open(ctx, k)
+	cn, err := t.open(ctx, to)
 	canceled := c.unbind()
 	switch {
 	case canceled:
@@ -38,7 +38,7 @@ func (t *Transport) dial(c *Canceler, k poolKey) (*conn, error) {
 		}
 		return nil, ErrUnsent
 	case err != nil:
-		return nil, dialError(k.addr, err)
+		return nil, dialError(to.Addr, err)
 	}
 	return cn, nil
 }
@@ -52,21 +52,21 @@ func dialError(addr string, err error) error {
 	return fmt.Errorf("cannot dial %s: %w: %w", addr, ErrDial, err)
 }
 
-func (t *Transport) open(ctx context.Context, k poolKey) (*conn, error) {
+func (t *Transport) open(ctx context.Context, to *Target) (*conn, error) {
 	d := net.Dialer{KeepAliveConfig: keepAlive, Control: t.cfg.Control}
-	tcp, err := d.DialContext(ctx, "tcp", k.addr)
+	tcp, err := d.DialContext(ctx, "tcp", to.Addr)
 	if err != nil {
 		return nil, err
 	}
-	if k.tls == nil {
-		return newConn(tcp, tcp, k, &t.readers), nil
+	if to.TLS == nil {
+		return newConn(tcp, tcp, to, &t.readers), nil
 	}
-	session := tls.Client(socket.New(tcp), clientTLS(k))
+	session := tls.Client(socket.New(tcp), clientTLS(to))
 	if err := session.HandshakeContext(ctx); err != nil {
 		_ = tcp.Close()
 		return nil, fmt.Errorf("cannot begin TLS: %w", tlsconfig.Explain(err))
 	}
-	return newConn(session, tcp, k, &t.readers), nil
+	return newConn(session, tcp, to, &t.readers), nil
 }
 
 // Dialer returns net.Dialer's DialContext for probes of an idle process: reading and writing the
@@ -84,12 +84,12 @@ func Dialer(control Control) func(ctx context.Context, network, addr string) (ne
 }
 
 // clientTLS adds the name to verify, as net/http does.
-func clientTLS(k poolKey) *tls.Config {
-	if k.tls.ServerName != "" || k.tls.InsecureSkipVerify {
-		return k.tls
+func clientTLS(to *Target) *tls.Config {
+	if to.TLS.ServerName != "" || to.TLS.InsecureSkipVerify {
+		return to.TLS
 	}
-	cfg := k.tls.Clone()
-	if host, _, err := net.SplitHostPort(k.addr); err == nil {
+	cfg := to.TLS.Clone()
+	if host, _, err := net.SplitHostPort(to.Addr); err == nil {
 		cfg.ServerName = host
 	}
 	return cfg

@@ -35,8 +35,8 @@ func echo(answer string) func(int, *peer) {
 func chat(t testing.TB, addr string, size int) *upstream.Request {
 	t.Helper()
 	req := post(addr)
-	req.Header = clientHeader(t, chatHead)
 	req.Extra = []upstream.Field{{Key: "X-Request-Id", Value: []byte("0123456789abcdef")}}
+	req.Lines = upstream.AppendLines(nil, clientHeader(t, chatHead), req.Extra)
 	req.Body = [][]byte{[]byte("{"), make([]byte, size-1)}
 	req.HeaderTimeout, req.ReadTimeout = ingresstest.Patience, ingresstest.Patience
 	return req

@@ -41,7 +41,7 @@
 //
 // # Ownership
 //
-// Request.Body, Header and Lines stay the caller's. Body must not change until Do returned an
+// Request.Body and Lines stay the caller's. Body must not change until Do returned an
 // error or Response.Close returned: a large body may still be on its way while the answer is
 // read. A Response belongs to the caller from Do until Close, which must be called exactly
 // once; after that it serves another request, and so does the memory of its header. Body bytes

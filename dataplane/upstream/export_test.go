@@ -34,7 +34,7 @@ func (c *bytesConn) SetWriteDeadline(time.Time) error { return nil }
 func (t *Transport) ReadAnswer(in []byte, method string, step int) (status int, body []byte, rest int, err error) {
 	nc := &bytesConn{bytes.NewReader(in), step}
 	req := &Request{Method: []byte(method), Path: []byte("/")}
-	r, err := t.roundTrip(nil, newConn(nc, nc, poolKey{}, &t.readers), req)
+	r, err := t.roundTrip(nil, newConn(nc, nc, &Target{}, &t.readers), req)
 	if err != nil {
 		return 0, nil, 0, err
 	}

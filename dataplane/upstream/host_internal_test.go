@@ -17,7 +17,6 @@ func TestHostOfATarget(t *testing.T) {
 		{Target{Addr: "engine.svc:443"}, "engine.svc:443"},
 		{Target{Addr: "engine.svc:443", TLS: &tls.Config{}}, "engine.svc"},
 		{Target{Addr: "engine.svc:80", TLS: &tls.Config{}}, "engine.svc:80"},
-		{Target{Addr: "10.0.0.1:80", Host: "engine.svc:80"}, "engine.svc:80"},
 	} {
 		if got := tt.target.host(); got != tt.want {
 			t.Errorf("host of %s with TLS %v = %q, want %q", tt.target.Addr, tt.target.TLS != nil, got, tt.want)

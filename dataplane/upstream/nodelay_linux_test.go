@@ -17,7 +17,7 @@ func TestNoDelay(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ln.Close() })
-	cn, err := NewTransport(Config{DialTimeout: time.Minute}).open(context.Background(), poolKey{addr: ln.Addr().String()})
+	cn, err := NewTransport(Config{DialTimeout: time.Minute}).open(context.Background(), &Target{Addr: ln.Addr().String()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,10 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/warmpath/warmpath/dataplane/socket"
 )
 
 // responseReader reads the answers on a connection. It waits without a buffer where it can: a
@@ -91,7 +95,7 @@ func (r *responseReader) tryFill(fd uintptr) bool {
 	r.filling = fd + 1
 	_, r.fillErr = r.br.Peek(1)
 	r.filling = 0
-	if errors.Is(r.fillErr, errWouldBlock) {
+	if errors.Is(r.fillErr, unix.EAGAIN) {
 		r.release()
 		return false
 	}
@@ -100,9 +104,9 @@ func (r *responseReader) tryFill(fd uintptr) bool {
 
 // readNow is Read within tryFill.
 func (r *responseReader) readNow(p []byte) (int, error) {
-	n, err := receive(r.filling-1, p)
+	n, err := socket.Receive(r.filling-1, p)
 	switch {
-	case errors.Is(err, errWouldBlock):
+	case errors.Is(err, unix.EAGAIN):
 		return 0, err
 	case err == nil && n == 0:
 		err = io.EOF

@@ -12,7 +12,7 @@ import (
 // Field is one header field that the router adds.
 type Field struct {
 	Key   string
-	Value []byte // nil removes the client's field of that name and sends none
+	Value []byte // nil sends none
 }
 
 // Request is one request to a worker.
@@ -21,15 +21,8 @@ type Request struct {
 	Method []byte
 	Path   []byte // request target with its query, as it goes on the wire
 
-	// Header is the client's. Hop-by-hop fields, Host, Content-Length and Expect are left out.
-	// Two calls of Do at the same time must not share one, since fasthttp fills caches inside
-	// it: make Lines of it.
-	Header *fasthttp.RequestHeader
-	// Lines, if not nil, is sent in place of Header; AppendLines makes it.
-	Lines []byte
-	// Extra is added, and replaces the client's fields of the same names (those of Header, not
-	// of Lines).
-	Extra []Field
+	Lines []byte  // the client's header, as AppendLines makes it
+	Extra []Field // is added
 
 	// Body is sent with one writev; Content-Length is the sum of the parts.
 	Body [][]byte
@@ -49,8 +42,9 @@ type Request struct {
 	ReadTimeout   time.Duration
 }
 
-// AppendLines appends the fields of a client's header that may go to a worker, a line each,
-// except those in extra.
+// AppendLines appends the fields of a client's header that may go to a worker, a line each, except
+// those in extra, which replace or remove them. Hop-by-hop fields, Host, Content-Length and Expect
+// are left out.
 func AppendLines(dst []byte, h *fasthttp.RequestHeader, extra []Field) []byte {
 	named := h.PeekCanonical([]byte(fasthttp.HeaderConnection))
 	trailers := false
@@ -87,12 +81,7 @@ func (r *Request) appendHead(dst []byte) ([]byte, error) {
 	dst = append(dst, r.Target.host()...)
 	// Without the field a worker might choose any coding (RFC 9110 12.5.3).
 	dst = append(dst, "\r\nAccept-Encoding: identity\r\n"...)
-	switch {
-	case r.Lines != nil:
-		dst = append(dst, r.Lines...)
-	case r.Header != nil:
-		dst = AppendLines(dst, r.Header, r.Extra)
-	}
+	dst = append(dst, r.Lines...)
 	for i := range r.Extra {
 		f := &r.Extra[i]
 		if f.Value == nil {

@@ -32,9 +32,8 @@ type Response struct {
 	err    error  // the end of the body: io.EOF, or a failure
 	ahead  []byte // given back by Unread
 	stream Stream
-	gzip   *Compressors // compresses the client's answer; nil: it is not compressed
-	events events       // the cuts between events
-	change Rewriter     // of the body on its way to the client; nil: it passes unchanged
+	events events   // the cuts between events
+	change Rewriter // of the body on its way to the client; nil: it passes unchanged
 }
 
 // Peek returns the value of a field of the header, nil where there is none.

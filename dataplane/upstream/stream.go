@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -93,7 +94,7 @@ func Forward(ctx *fasthttp.RequestCtx, r *Response, obs Observer, now time.Time)
 		setDate(&out.Header, now)
 	}
 	size := r.ContentLength()
-	changes := r.gzip != nil || r.change != nil || r.events.on
+	changes := r.change != nil || r.events.on
 	switch {
 	case size == 0 && r.ended():
 		forwardEmpty(ctx, r, obs)
@@ -189,9 +190,6 @@ type flusher interface{ Flush() error }
 
 // WriteTo writes the body to w, waiting for nothing but the worker.
 func (s *Stream) WriteTo(w io.Writer) (n int64, err error) {
-	if s.resp.gzip != nil {
-		return writeGzip(s, w)
-	}
 	if s.resp.change != nil {
 		return writeChanged(s, w)
 	}
@@ -322,3 +320,23 @@ func (s *Stream) Close() error {
 	obs.Closed(err)
 	return nil
 }
+
+// date is the value of Date in one second.
+type date struct {
+	second int64
+	text   []byte
+}
+
+var lastDate atomic.Pointer[date]
+
+// setDate dates an answer that has no date (RFC 9110 6.6.1).
+func setDate(h *fasthttp.ResponseHeader, now time.Time) {
+	d := lastDate.Load()
+	if d == nil || d.second != now.Unix() {
+		d = &date{now.Unix(), fasthttp.AppendHTTPDate(nil, now.UTC())}
+		lastDate.Store(d)
+	}
+	h.SetCanonical(headerDate, d.text)
+}
+
+var headerDate = []byte(fasthttp.HeaderDate)

@@ -41,7 +41,7 @@ func startRouter(t testing.TB, worker string, obs upstream.Observer) (addr strin
 	ingresstest.StartServer(t, ln, func(ctx *fasthttp.RequestCtx) {
 		req := &upstream.Request{
 			Target: target(worker), Method: ctx.Method(), Path: ctx.RequestURI(),
-			Header: &ctx.Request.Header, Body: [][]byte{ctx.Request.Body()},
+			Lines: upstream.AppendLines(nil, &ctx.Request.Header, nil), Body: [][]byte{ctx.Request.Body()},
 		}
 		resp, err := tr.Do(nil, req)
 		if err != nil {

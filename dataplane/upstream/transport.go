@@ -3,6 +3,8 @@ package upstream
 import (
 	"bufio"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"sync"
@@ -24,21 +26,16 @@ const (
 	defaultReadBuffer = 16 << 10
 )
 
-// Target names one worker. Two targets share connections if they have the same Addr and
-// *tls.Config.
+// Target names one worker. Equal ones share connections.
 type Target struct {
 	Addr string      // host:port to dial
-	Host string      // Host header; Addr, without its scheme's usual port, if empty
 	TLS  *tls.Config // nil for plain TCP; ServerName is taken from Addr if empty
 }
 
-// host returns the Host header. Ingresses in front of workers may know their names without a port
-// only, as browsers, curl and the probes send them.
+// host returns the Host header, without the scheme's usual port. Ingresses in front of workers may
+// know their names without a port only, as browsers, curl and the probes send them.
 func (t *Target) host() string {
-	switch {
-	case t.Host != "":
-		return t.Host
-	case t.TLS == nil:
+	if t.TLS == nil {
 		return strings.TrimSuffix(t.Addr, ":80")
 	}
 	return strings.TrimSuffix(t.Addr, ":443")
@@ -66,14 +63,8 @@ type Transport struct {
 	responses sync.Pool // *Response
 
 	mu     sync.RWMutex
-	idle   map[poolKey]*idleList // guarded by mu; Sweep removes those of targets without requests
-	closed bool                  // guarded by mu
-}
-
-// poolKey names the connections that can replace each other.
-type poolKey struct {
-	addr string
-	tls  *tls.Config
+	idle   map[Target]*idleList // guarded by mu; Sweep removes those of targets without requests
+	closed bool                 // guarded by mu
 }
 
 // NewTransport returns a Transport with cfg's limits.
@@ -95,7 +86,7 @@ func NewTransport(cfg Config) *Transport {
 	}
 	// The header parser needs the whole header in the buffer.
 	size := max(cfg.ReadBuffer, cfg.MaxHeaderBytes)
-	t := &Transport{cfg: cfg, idle: make(map[poolKey]*idleList)}
+	t := &Transport{cfg: cfg, idle: make(map[Target]*idleList)}
 	t.readers.New = func() any { return bufio.NewReaderSize(nil, size) }
 	return t
 }
@@ -133,7 +124,7 @@ func (t *Transport) Sweep() {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	maps.DeleteFunc(t.idle, func(_ poolKey, l *idleList) bool { return l.prune() })
+	maps.DeleteFunc(t.idle, func(_ Target, l *idleList) bool { return l.prune() })
 }
 
 // Idle returns the number of idle connections to addr, or to all targets if addr is empty.
@@ -149,19 +140,19 @@ func (t *Transport) lists(addr string) []*idleList {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	var out []*idleList
-	for k, l := range t.idle {
-		if addr == "" || k.addr == addr {
+	for to, l := range t.idle {
+		if addr == "" || to.Addr == addr {
 			out = append(out, l)
 		}
 	}
 	return out
 }
 
-// list returns the idle list of k, nil once the Transport is closed.
-func (t *Transport) list(k poolKey) *idleList {
+// list returns the idle list of a target, nil once the Transport is closed.
+func (t *Transport) list(to *Target) *idleList {
 	// Fast path: the target is known.
 	t.mu.RLock()
-	l := t.idle[k]
+	l := t.idle[*to]
 	t.mu.RUnlock()
 	if l != nil {
 		return l
@@ -171,16 +162,16 @@ func (t *Transport) list(k poolKey) *idleList {
 	if t.closed {
 		return nil
 	}
-	if t.idle[k] == nil {
-		t.idle[k] = &idleList{}
+	if t.idle[*to] == nil {
+		t.idle[*to] = &idleList{}
 	}
-	return t.idle[k]
+	return t.idle[*to]
 }
 
-// connect returns an idle connection to k that looks alive, or a new one; fresh skips the idle
-// ones. now may be zero.
-func (t *Transport) connect(c *Canceler, k poolKey, fresh bool, now time.Time) (*conn, error) {
-	l := t.list(k)
+// connect returns an idle connection to a worker that looks alive, or a new one; fresh skips the
+// idle ones. now may be zero.
+func (t *Transport) connect(c *Canceler, to *Target, fresh bool, now time.Time) (*conn, error) {
+	l := t.list(to)
 	if l == nil {
 		return nil, ErrClosed
 	}
@@ -198,7 +189,7 @@ func (t *Transport) connect(c *Canceler, k poolKey, fresh bool, now time.Time) (
 		}
 	}
 	renewed := l.renewed.Load()
-	cn, err := t.dial(c, k)
+	cn, err := t.dial(c, to)
 	if err == nil {
 		cn.renewed = renewed
 	}
@@ -208,7 +199,7 @@ func (t *Transport) connect(c *Canceler, k poolKey, fresh bool, now time.Time) (
 // keep puts cn among the idle connections, or closes it if there is no room.
 func (t *Transport) keep(cn *conn) {
 	cn.in.release()
-	l := t.list(cn.key)
+	l := t.list(&cn.to)
 	if l == nil || t.cfg.MaxIdlePerTarget < 0 {
 		cn.abort()
 		return
@@ -224,4 +215,84 @@ func (t *Transport) keep(cn *conn) {
 func (t *Transport) discard(cn *conn) {
 	cn.abort()
 	cn.in.release()
+}
+
+// Do sends req and returns as soon as the header of the final answer is parsed. c may be nil;
+// else Cancel ends the request at any time until the Response is closed. A kept-alive
+// connection that turns out to be dead before any byte of an answer is replaced by a new one,
+// once, unless req.Once leaves that to the caller. Any error means that nothing is left open.
+func (t *Transport) Do(c *Canceler, req *Request) (*Response, error) {
+	var before error
+	for fresh := req.Fresh; ; fresh = true {
+		cn, err := t.connect(c, &req.Target, fresh, req.Now)
+		if err != nil {
+			if before != nil && errors.Is(err, ErrDial) {
+				err = before // the worker may have died of the request
+			}
+			return nil, err
+		}
+		resp, err := t.roundTrip(c, cn, req)
+		if err == nil {
+			return resp, nil
+		}
+		if fresh || !cn.reused || !errors.Is(err, ErrNoResponse) {
+			return nil, err
+		}
+		if req.Once {
+			return nil, fmt.Errorf("%w: %w", ErrStale, err)
+		}
+		before = err
+	}
+}
+
+// roundTrip sends req over cn and reads the header of the answer. It owns cn: after a failure
+// the connection is gone.
+func (t *Transport) roundTrip(c *Canceler, cn *conn, req *Request) (*Response, error) {
+	var err error
+	if cn.out.head, err = req.appendHead(cn.out.head[:0]); err != nil {
+		t.discard(cn)
+		return nil, err
+	}
+	if err := c.bind(cn); err != nil {
+		t.discard(cn)
+		return nil, err
+	}
+	r := t.acquire(c, cn)
+	cn.send(req.Body)
+	err = r.readHeader(req)
+	if err == nil {
+		return r, nil
+	}
+	// Close first: it wakes the writer, if one is still at it.
+	cn.abort()
+	cn.out.finish()
+	if c.unbind() {
+		err = ErrCanceled
+	}
+	t.discard(cn)
+	t.release(r)
+	return nil, fmt.Errorf("cannot get response of %s: %w", req.Target.Addr, err)
+}
+
+// acquire readies a Response.
+func (t *Transport) acquire(c *Canceler, cn *conn) *Response {
+	r, ok := t.responses.Get().(*Response)
+	if !ok {
+		r = &Response{t: t}
+		// A body without a type stays one: fasthttp would add text/plain.
+		r.Header.SetNoDefaultContentType(true)
+	}
+	r.c, r.cn, r.err = c, cn, nil
+	return r
+}
+
+// release makes a Response available to other requests.
+func (t *Transport) release(r *Response) {
+	if z, ok := r.change.(*compressor); ok {
+		z.release()
+	}
+	r.c, r.cn, r.ahead, r.change = nil, nil, nil, nil
+	r.stream = Stream{}
+	r.events.reset()
+	t.responses.Put(r)
 }

@@ -5,6 +5,10 @@ import (
 	"net"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/warmpath/warmpath/dataplane/socket"
 )
 
 const (
@@ -70,7 +74,7 @@ func (w *requestWriter) tryWrite(fd uintptr) bool {
 	for len(w.parts) > 0 {
 		n, err := w.vec.sendParts(fd, w.parts)
 		if err != nil {
-			if !errors.Is(err, errWouldBlock) {
+			if !errors.Is(err, unix.EAGAIN) {
 				w.err = err
 			}
 			break
@@ -152,4 +156,23 @@ func (w *requestWriter) finish() bool {
 func (w *requestWriter) release() {
 	clear(w.store)
 	w.parts, w.bufs = nil, nil
+}
+
+// vectors are pieces as the kernel wants them.
+type vectors []unix.Iovec
+
+// sendParts sends as much of parts, of which there is one at least, as one system call takes.
+func (v *vectors) sendParts(fd uintptr, parts [][]byte) (int, error) {
+	if len(parts) == 1 {
+		return socket.Send(fd, parts[0])
+	}
+	*v = (*v)[:0]
+	for _, p := range parts[:min(len(parts), maxVec)] {
+		iov := unix.Iovec{Base: &p[0]}
+		iov.SetLen(len(p))
+		*v = append(*v, iov)
+	}
+	n, err := socket.Gather(fd, *v)
+	clear(*v) // the pieces are the caller's
+	return n, err
 }

@@ -45,9 +45,9 @@ func Forwardable(req *openai.Request) bool {
 	return next == "assistant"
 }
 
-// AppendField appends `"input_ids":[…]` for openai.SpliceField.
+// AppendField appends `"input_ids":[…]` for openai.SpliceField, behind other members.
 func AppendField(dst []byte, ids []uint32) []byte {
-	dst = append(dst, `"input_ids":[`...)
+	dst = append(openai.AppendName(dst, "input_ids"), '[')
 	for i, id := range ids {
 		if i > 0 {
 			dst = append(dst, ',')

@@ -30,8 +30,8 @@ const (
 	maxFile = 1 << 20
 	// maxName bounds a name, which is in metrics and in each line of the access log.
 	maxName = 64
-	// OperatorName is the name of requests with the operators' key, which no line may have.
-	OperatorName = "operator"
+	// operatorName is the name of requests with the operators' key, which no line may have.
+	operatorName = "operator"
 )
 
 // hash is the SHA-256 of a key.
@@ -58,7 +58,7 @@ type Keys struct {
 // Read reads a file of keys; "": there is none. Run follows it.
 func Read(file string, log *slog.Logger) (*Keys, error) {
 	k := &Keys{file: file, known: make(map[string]*Key), group: newGroup()}
-	k.others = &Key{Name: OperatorName, used: &usage{group: k.group}}
+	k.others = &Key{Name: operatorName, used: &usage{group: k.group}}
 	k.others.Priority, k.others.HasPriority, k.others.OwnSalt = maxPriority, true, true
 	if file == "" {
 		k.set.Store(new(keySet))
@@ -129,7 +129,7 @@ func (k *Keys) load() (*keySet, error) {
 // Errors of a line. They do not quote it.
 var (
 	errLine      = errors.New("want NAME HASH [LIMIT=VALUE …], with spaces between them, as `warmpath key new NAME` prints it")
-	errName      = fmt.Errorf("a name has 1 to %d letters, digits, dots, dashes and underscores, and is not %q", maxName, OperatorName)
+	errName      = fmt.Errorf("a name has 1 to %d letters, digits, dots, dashes and underscores, and is not %q", maxName, operatorName)
 	errHash      = errors.New("want the SHA-256 of the key in 64 hex digits, as `warmpath key new NAME` prints it")
 	errNameTwice = errors.New("this name has a line before; put two hashes on one line, HASH,HASH, to change a key")
 	errHashTwice = errors.New("this key is there before")
@@ -191,7 +191,7 @@ func parseLine(fields []string) (*Key, []hash, error) {
 }
 
 func validName(name string) bool {
-	return name != "" && len(name) <= maxName && name != OperatorName && !strings.ContainsFunc(name, func(r rune) bool {
+	return name != "" && len(name) <= maxName && name != operatorName && !strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(".-_", r)
 	})
 }

@@ -33,7 +33,7 @@ const (
 // Secrets that are no client's. A token that is refused gets a *[jwks.TokenError].
 var (
 	ErrNoKey      = errors.New("clientkey: no key")
-	ErrUnknownKey = errors.New("clientkey: unknown key")
+	errUnknownKey = errors.New("clientkey: unknown key")
 
 	errBadLimits = &jwks.TokenError{Cause: "token_bad_limits"}
 	errManyNames = &jwks.TokenError{Cause: "token_too_many_names", Later: true}
@@ -78,7 +78,7 @@ func (k *Keys) Authenticate(secret []byte, now time.Time) (*Key, error) {
 		return key, nil
 	}
 	if k.tokens == nil || bytes.Count(secret, dot) != 2 {
-		return nil, ErrUnknownKey
+		return nil, errUnknownKey
 	}
 	return k.tokens.find(sum, secret, now)
 }

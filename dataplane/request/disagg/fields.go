@@ -27,12 +27,9 @@ func AppendFields(dst []byte, host string, port int, rooms []uint64, batch bool)
 	}
 	var room [256]byte // a host name has at most 253
 	literal := string(AppendHost(room[:0], host))
-	dst = append(dst, `"bootstrap_host":`...)
-	dst = appendEach(dst, rooms, batch, func(dst []byte, _ uint64) []byte { return openai.AppendString(dst, literal) })
-	dst = append(dst, `,"bootstrap_port":`...)
-	dst = appendEach(dst, rooms, batch, func(dst []byte, _ uint64) []byte { return strconv.AppendInt(dst, int64(port), 10) })
-	dst = append(dst, `,"bootstrap_room":`...)
-	return appendEach(dst, rooms, batch, func(dst []byte, room uint64) []byte { return strconv.AppendUint(dst, room, 10) })
+	dst = appendEach(openai.AppendName(dst, "bootstrap_host"), rooms, batch, func(dst []byte, _ uint64) []byte { return openai.AppendString(dst, literal) })
+	dst = appendEach(openai.AppendName(dst, "bootstrap_port"), rooms, batch, func(dst []byte, _ uint64) []byte { return strconv.AppendInt(dst, int64(port), 10) })
+	return appendEach(openai.AppendName(dst, "bootstrap_room"), rooms, batch, func(dst []byte, room uint64) []byte { return strconv.AppendUint(dst, room, 10) })
 }
 
 func appendEach(dst []byte, rooms []uint64, batch bool, value func([]byte, uint64) []byte) []byte {
@@ -51,14 +48,14 @@ func appendEach(dst []byte, rooms []uint64, batch bool, value func([]byte, uint6
 
 // AppendRank appends the member that chooses the data-parallel rank of the receiving server.
 func AppendRank(dst []byte, rank int) []byte {
-	return strconv.AppendInt(append(dst, `"routed_dp_rank":`...), int64(rank), 10)
+	return strconv.AppendInt(openai.AppendName(dst, "routed_dp_rank"), int64(rank), 10)
 }
 
 // AppendPrefillRank appends the member that names the data-parallel rank which computes the prompt.
 // With it and AppendRank a prefill server does not insist on rank = room % ranks; a decode server
 // need not ask for the rank.
 func AppendPrefillRank(dst []byte, rank int) []byte {
-	return strconv.AppendInt(append(dst, `"disagg_prefill_dp_rank":`...), int64(rank), 10)
+	return strconv.AppendInt(openai.AppendName(dst, "disagg_prefill_dp_rank"), int64(rank), 10)
 }
 
 // AppendHost appends a host as SGLang expects it: SGLang appends a colon and the port, so an IPv6

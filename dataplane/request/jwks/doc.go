@@ -2,8 +2,8 @@
 // or at an issuer's URL.
 //
 // A token is accepted if it has one signature by a public key of the set that its "kid" names, by
-// an algorithm of [Algorithms] that suits the key, is within "exp", which it must have, and "nbf",
-// and is of the configured issuer and for the configured audience. Clocks may differ by Leeway.
+// an asymmetric algorithm that suits the key, is within "exp", which it must have, and "nbf",
+// and is of the configured issuer and for the configured audience. Clocks may differ by 30 s.
 // Keys, addresses and certificates in a token's header are ignored.
 //
 // The set is read again every 5 minutes, a file every second. A token with an unknown "kid" has it

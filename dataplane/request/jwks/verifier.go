@@ -18,14 +18,14 @@ import (
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
-// Algorithms are those of signatures with public keys. There is no none and no HMAC.
-var Algorithms = []jose.SignatureAlgorithm{
+// algorithms are those of signatures with public keys. There is no none and no HMAC.
+var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
 const (
-	// Leeway is how much the issuer's clock may differ.
-	Leeway = 30 * time.Second
+	// leeway is how much the issuer's clock may differ.
+	leeway = 30 * time.Second
 	// maxDate is in the year 35,000,000, in seconds. A date that fits no int64 or time.Time comes
 	// out as any other.
 	maxDate = 1 << 50
@@ -186,7 +186,7 @@ func (v *Verifier) Verify(token []byte, now time.Time) (Token, error) {
 	if len(token) > MaxToken {
 		return Token{}, errTooLong
 	}
-	parsed, err := jwt.ParseSigned(string(token), Algorithms)
+	parsed, err := jwt.ParseSigned(string(token), algorithms)
 	var unexpected *jose.ErrUnexpectedSignatureAlgorithm
 	switch {
 	case errors.As(err, &unexpected):
@@ -228,7 +228,7 @@ func (v *Verifier) Verify(token []byte, now time.Time) (Token, error) {
 			return Token{}, errMalformed
 		}
 	}
-	err = claims.ValidateWithLeeway(jwt.Expected{Issuer: v.cfg.Issuer, AnyAudience: jwt.Audience{v.cfg.Audience}, Time: now}, Leeway)
+	err = claims.ValidateWithLeeway(jwt.Expected{Issuer: v.cfg.Issuer, AnyAudience: jwt.Audience{v.cfg.Audience}, Time: now}, leeway)
 	switch {
 	case errors.Is(err, jwt.ErrExpired):
 		return Token{}, errExpired
@@ -239,5 +239,5 @@ func (v *Verifier) Verify(token []byte, now time.Time) (Token, error) {
 	case err != nil:
 		return Token{}, errIssuer
 	}
-	return Token{Subject: claims.Subject, Expires: claims.Expiry.Time().Add(Leeway), Limits: own.Limits}, nil
+	return Token{Subject: claims.Subject, Expires: claims.Expiry.Time().Add(leeway), Limits: own.Limits}, nil
 }
