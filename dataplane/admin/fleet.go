@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
@@ -96,29 +94,14 @@ var (
 		"Reloads of the configuration, by result: applied or failed.", "result")
 )
 
-// fleetCollector reads sources and reloads at each scrape.
-type fleetCollector struct {
-	fleet  Fleet
-	config func() ConfigStatus // nil: no configuration file
-}
-
-// Describe implements prometheus.Collector.
-func (fleetCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- descSourceWorkers
-	ch <- descSourceUp
-	ch <- descConfigReloads
-}
-
-// Collect implements prometheus.Collector.
-func (c fleetCollector) Collect(ch chan<- prometheus.Metric) {
-	out := sink{ch}
-	for _, s := range c.fleet.Sources() {
+func (out sink) sources(all []fleet.SourceStatus) {
+	for _, s := range all {
 		out.gauge(descSourceWorkers, float64(s.Workers), s.Name)
 		out.gauge(descSourceUp, oneIf(s.Answered && s.Error == ""), s.Name)
 	}
-	if c.config != nil {
-		st := c.config()
-		out.counter(descConfigReloads, float64(st.Reloads), "applied")
-		out.counter(descConfigReloads, float64(st.Failed), "failed")
-	}
+}
+
+func (out sink) config(st ConfigStatus) {
+	out.counter(descConfigReloads, float64(st.Reloads), "applied")
+	out.counter(descConfigReloads, float64(st.Failed), "failed")
 }
