@@ -21,7 +21,7 @@ type GPUHealthStatus struct {
 }
 
 func gpuHealth(w *worker.Worker, now time.Time) *GPUHealthStatus {
-	h := w.HealthAt(now)
+	h := w.Health(now)
 	s := &GPUHealthStatus{
 		State: h.State.String(), Weight: h.Weight, NoTP: h.NoTP, Free: h.Free, Reasons: h.Reasons,
 		Doubted: h.State == worker.GPUDead && w.Doubted(),

@@ -8,7 +8,7 @@
 // description). A prefill worker is ready when its bootstrap server lets decode workers in. A
 // Breaker keeps requests away from workers that fail them while their probes succeed.
 //
-// Health holds facts about a worker's GPUs; choices read it as one word, the Verdict. Facts
+// Health holds facts about a worker's GPUs; choices read a part of it, the Verdict. Facts
 // expire. They are doubted where they would stop a fleet that answers its probes: when they
 // call most of it dead at one instant, or the last worker.
 //
