@@ -146,7 +146,7 @@ func (out sink) load(r *worker.Rank, now time.Time, url, rank string) {
 	for _, a := range r.Load.SetAside() {
 		out.gauge(descSetAside, 1, url, rank, a.Field)
 	}
-	for field, times := range worker.TimesAside(&r.Load) {
+	for field, times := range r.Load.TimesAside() {
 		out.counterIfAny(descTimesAside, times, url, rank, field)
 	}
 	if accuracy, compared := r.Trust.Accuracy(now); compared > 0 {

@@ -32,7 +32,7 @@
 //
 // A field of a load report is set aside when it contradicts the router's own account for 3 s: used
 // KV tokens that no request there can hold, a KV pool that evicts with room or holds more than it
-// has, and prefill speeds that the first bytes of long prompts contradict (BelieveSpeed).
+// has, and prefill speeds that the first bytes of long prompts contradict (speed_check.go).
 //
 // # Processes
 //
