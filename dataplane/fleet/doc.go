@@ -14,6 +14,6 @@
 // # Concurrency
 //
 // Every exported method may be called from any goroutine. Manager.mu guards the sources and the
-// workers; Registry.mu and drainer.mu are taken under it. Nothing waits under Manager.mu: a
-// goroutine forgets the cache of a removed worker, and Run waits for it.
+// workers; Registry.mu is taken under it. Nothing waits under Manager.mu: a goroutine forgets the
+// cache of a removed worker, and Run waits for it.
 package fleet
