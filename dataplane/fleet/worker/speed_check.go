@@ -72,11 +72,11 @@ const (
 	whyPeers = "no first byte has shown a speed so far above that of equal workers"
 )
 
-// believe returns the speed to choose by where a rank claims one, and why it is not that one; "" where
-// it is. similar is the median speed of the other ranks with the same model and role, 0 unknown. A
-// claimed speed is the ratio of two counters of the rank. First bytes decide where there are enough
-// of them: GPUs may differ. Without them a rank may be plausible times as fast as its peers: more
-// would draw all prompts to a rank that is only wrong.
+// believe returns the speed to choose by where a rank claims one, and why it is not that one; ""
+// where it is. similar is the median speed of the other ranks with the same model and role, 0
+// unknown. A claimed speed is the ratio of two counters of the rank. First bytes decide where there
+// are enough of them: GPUs may differ. Without them a rank may be plausible times as fast as its
+// peers: more would draw all prompts to a rank that is only wrong.
 func (c *speedCheck) believe(claimed, similar float64) (speed float64, why string) {
 	if !(claimed > 0) {
 		return 0, ""
