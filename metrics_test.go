@@ -52,10 +52,9 @@ var metricMakers = map[string][]metricMaker{
 		},
 	}},
 	"counter": {
-		{folders: []string{"dataplane/admin", "dataplane/request"}, prefix: "warmpath_", kind: "counter", labels: restLabels},
+		{folders: []string{"dataplane/request"}, prefix: "warmpath_", kind: "counter", labels: restLabels},
 	},
 	"gauge": {
-		{folders: []string{"dataplane/admin"}, prefix: "warmpath_", kind: "gauge", labels: restLabels},
 		{folders: []string{"dataplane/kvtier/store"}, prefix: "warmpath_kv_tier_", kind: "gauge", labels: noLabels},
 	},
 	"count":     {{folders: []string{"dataplane/kvtier/store"}, prefix: "warmpath_kv_tier_", suffix: "_total", kind: "counter", labels: noLabels}},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/admin/console"
 	"github.com/warmpath/warmpath/dataplane/admin/history"
+	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/ingress"
@@ -55,8 +56,8 @@ type Parts struct {
 	Peers       *peers.Group                 // nil: the router is alone
 	Cluster     Cluster                      // nil: the router is in none
 	Tiers       func() directory.Status      // nil: the router has no tier directory
-	Fleet       Fleet                        // nil: the registry alone has the workers
-	Config      func() ConfigStatus          // nil: no configuration file
+	Fleet       *fleet.Manager
+	Config      func() ConfigStatus // nil: no configuration file
 
 	Metrics []prometheus.Collector // served beside those of this package
 }
@@ -81,9 +82,6 @@ type API struct {
 
 // New returns an API over parts.
 func New(cfg Config, parts Parts) *API {
-	if parts.Fleet == nil {
-		parts.Fleet = registryFleet{parts.Registry}
-	}
 	out := responder{parts.Requests}
 	ready := &readiness{responder: out, registry: parts.Registry, router: parts.Router, ingest: parts.Ingest}
 	refused := operator.NewRefusals(parts.Requests.Log())

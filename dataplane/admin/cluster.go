@@ -3,8 +3,6 @@ package admin
 import (
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/warmpath/warmpath/dataplane/cluster"
 )
 
@@ -46,21 +44,7 @@ var (
 			"conflict (another process took this one's name).", "event")
 )
 
-// clusterCollector reads the state of the cluster at each scrape.
-type clusterCollector struct{ cluster Cluster }
-
-// Describe implements prometheus.Collector.
-func (clusterCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		descClusterUp, descClusterAge, descClusterMembers, descClusterMarks, descClusterEvents,
-	} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c clusterCollector) Collect(ch chan<- prometheus.Metric) {
-	st, out := clusterStatus(c.cluster), sink{ch}
+func (out sink) cluster(st *ClusterStatus) {
 	out.gauge(descClusterUp, oneIf(st.Up))
 	out.gauge(descClusterAge, st.AgeSeconds)
 	out.gauge(descClusterMembers, float64(st.Nodes), "node")

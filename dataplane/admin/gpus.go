@@ -3,8 +3,6 @@ package admin
 import (
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/routing"
 )
@@ -23,7 +21,7 @@ type GPUHealthStatus struct {
 }
 
 func gpuHealth(w *worker.Worker, now time.Time) *GPUHealthStatus {
-	h := w.HealthAt(now)
+	h := w.Health(now)
 	s := &GPUHealthStatus{
 		State: h.State.String(), Weight: h.Weight, NoTP: h.NoTP, Free: h.Free, Reasons: h.Reasons,
 		Doubted: h.State == worker.GPUDead && w.Doubted(),
@@ -42,12 +40,6 @@ func overruledReason(d *routing.Decision) string {
 	return "GPU facts exclude every candidate: the least bad are used (" + d.Overruled.String() + ")"
 }
 
-// gpuCollector reads the health of workers' GPUs, and its effect on choices, at each scrape.
-type gpuCollector struct {
-	workers *worker.Registry
-	passed  *routing.Exclusions
-}
-
 var (
 	descGPUState = desc("worker_health",
 		"1, with the health state of the worker's GPUs; absent where there are no facts about them.", "worker", "state")
@@ -61,19 +53,9 @@ var (
 		"Choices for which GPU facts excluded every candidate: the least bad rank was used.")
 )
 
-// Describe implements prometheus.Collector.
-func (gpuCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		descGPUState, descGPUWeight, descGPUDoubted, descGPUExcluded, descGPUOverruled,
-	} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c gpuCollector) Collect(ch chan<- prometheus.Metric) {
-	now, out := time.Now(), sink{ch}
-	for _, w := range c.workers.Snapshot().Workers {
+// gpus sends the health of workers' GPUs, and its effect on choices.
+func (out sink) gpus(workers []*worker.Worker, now time.Time, x *routing.Exclusions) {
+	for _, w := range workers {
 		h := gpuHealth(w, now)
 		if h.State == worker.GPUUnknown.String() {
 			continue
@@ -86,8 +68,8 @@ func (c gpuCollector) Collect(ch chan<- prometheus.Metric) {
 			out.gauge(descGPUDoubted, 1, w.URL)
 		}
 	}
-	out.counter(descGPUExcluded, float64(c.passed.Dead.Load()), "dead")
-	out.counter(descGPUExcluded, float64(c.passed.Draining.Load()), "draining")
-	out.counter(descGPUExcluded, float64(c.passed.NoTP.Load()), "no_tp")
-	out.counter(descGPUOverruled, float64(c.passed.Overruled.Load()))
+	out.counter(descGPUExcluded, float64(x.Dead.Load()), "dead")
+	out.counter(descGPUExcluded, float64(x.Draining.Load()), "draining")
+	out.counter(descGPUExcluded, float64(x.NoTP.Load()), "no_tp")
+	out.counter(descGPUOverruled, float64(x.Overruled.Load()))
 }

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/warmpath/warmpath/dataplane/admin"
+	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/ingress"
@@ -148,6 +149,7 @@ type harness struct {
 	client         *http.Client
 	admin          *admin.API
 	registry       *worker.Registry
+	fleet          *fleet.Manager
 	router         *routing.Router
 	stop           func() // drains and waits
 }
@@ -182,12 +184,13 @@ func start(t *testing.T, workers []*fakeWorker, set settings) *harness {
 	requests := request.New(request.Config{MaxBodyBytes: 1 << 20, Log: log}, request.Parts{
 		Registry: registry, Index: index, Router: router, Transport: transport,
 	})
+	manager := fleet.NewManager(registry, nil, fleet.Config{Log: log})
 	api := admin.New(admin.Config{Version: "test", Key: set.key, OnClients: set.key == ""}, admin.Parts{
 		Requests: requests, Registry: registry, Ingest: intake, Index: index, Router: router, Transport: transport,
-		Cluster: set.cluster, Tiers: set.tiers,
+		Fleet: manager, Cluster: set.cluster, Tiers: set.tiers,
 	})
 	cfg := request.ServerConfig{Listener: listen(t, "127.0.0.1:0")}
-	h := &harness{t: t, base: "http://" + cfg.Listener.Addr().String(), client: &http.Client{Transport: &http.Transport{}}, admin: api, registry: registry, router: router}
+	h := &harness{t: t, base: "http://" + cfg.Listener.Addr().String(), client: &http.Client{Transport: &http.Transport{}}, admin: api, registry: registry, fleet: manager, router: router}
 	h.operator = h.base
 	if set.key != "" {
 		cfg.Operator = listen(t, "127.0.0.1:0")
@@ -195,8 +198,7 @@ func start(t *testing.T, workers []*fakeWorker, set settings) *harness {
 	}
 	h.run(cfg, requests, transport)
 	for _, w := range workers {
-		_, err := registry.Add(w.url)
-		require.NoError(t, err)
+		require.NoError(t, h.fleet.Add(worker.Spec{URL: w.url}))
 	}
 	h.awaitReady(len(workers))
 	return h
@@ -219,7 +221,9 @@ func (h *harness) run(cfg request.ServerConfig, requests *request.Handler, trans
 	var wg sync.WaitGroup
 	served := make(chan struct{})
 	wg.Go(func() { defer close(served); _ = server.Run(serving) })
+	h.fleet.Start(parts)
 	wg.Go(func() { _ = h.registry.Run(parts) })
+	wg.Go(func() { _ = h.fleet.Run(parts) })
 	wg.Go(func() { _ = watcher.Run(parts) })
 	h.stop = sync.OnceFunc(func() {
 		h.client.CloseIdleConnections()

@@ -1,9 +1,6 @@
 package admin
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/warmpath/warmpath/dataplane/routing"
 	"github.com/warmpath/warmpath/radix"
 	"github.com/warmpath/warmpath/radix/approx"
 )
@@ -35,28 +32,7 @@ var (
 			"tree of sent prompts had.", "kind")
 )
 
-// indexCollector reads the index and the tree of sent prompts at each scrape.
-type indexCollector struct {
-	index  *radix.Index
-	approx *routing.ApproxIndex // nil: there is none
-}
-
-var _ prometheus.Collector = indexCollector{}
-
-// Describe implements prometheus.Collector.
-func (c indexCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		descIndexBlocks, descIndexNodes, descIndexBytes, descPredictions, descIndexMax,
-		descIndexDomains, descIndexEvicted, descIndexRefused,
-		descApproxBytes, descApproxMax, descApproxNodes, descApproxGone, descApproxCorrected,
-	} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c indexCollector) Collect(ch chan<- prometheus.Metric) {
-	st, out := c.index.Stats(), sink{ch}
+func (out sink) index(st radix.Stats) {
 	out.gauge(descIndexBlocks, float64(st.Entries))
 	out.gauge(descIndexNodes, float64(st.Runs))
 	out.gauge(descIndexBytes, float64(st.Bytes))
@@ -66,12 +42,9 @@ func (c indexCollector) Collect(ch chan<- prometheus.Metric) {
 	out.counter(descIndexEvicted, float64(st.EvictedBlocks))
 	out.counter(descIndexRefused, float64(st.EvictedParents), "parent")
 	out.counter(descIndexRefused, float64(st.Refused), "room")
-	if c.approx != nil {
-		collectApprox(out, c.approx.Stats())
-	}
 }
 
-func collectApprox(out sink, st approx.Stats) {
+func (out sink) approx(st approx.Stats) {
 	out.gauge(descApproxBytes, float64(st.Bytes))
 	out.gauge(descApproxMax, float64(st.MaxBytes))
 	out.gauge(descApproxNodes, float64(st.Nodes))

@@ -25,7 +25,7 @@ func TestIndexMetrics(t *testing.T) {
 	require.ErrorIs(t, x.Store(radix.Store{Worker: w, HasParent: true, Parent: 500, Engine: []uint64{1}, Blocks: []radix.Hash{1}}), radix.ErrBudget)
 
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(indexCollector{index: x})
+	registry.MustRegister(collector(func(out sink) { out.index(x.Stats()) }))
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	got := map[string]float64{}

@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/warmpath/warmpath/dataplane/prompt/lint"
 )
 
@@ -19,27 +17,11 @@ var (
 		"Templates whose changing parts stand before stable ones; /status has them.")
 )
 
-// lintCollector reads the sampler at each scrape.
-type lintCollector struct{ sampler *lint.Sampler }
-
-var _ prometheus.Collector = lintCollector{}
-
-// Describe implements prometheus.Collector.
-func (c lintCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		descLintSampled, descLintDropped, descLintNow, descLintThen, descLintFindings,
-	} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c lintCollector) Collect(ch chan<- prometheus.Metric) {
-	out := sink{ch}
-	sampled, dropped := c.sampler.Counts()
+func (out sink) lint(s *lint.Sampler) {
+	sampled, dropped := s.Counts()
 	out.counter(descLintSampled, float64(sampled))
 	out.counter(descLintDropped, float64(dropped))
-	if r := c.sampler.Report(); r != nil {
+	if r := s.Report(); r != nil {
 		out.gauge(descLintNow, r.Now)
 		out.gauge(descLintThen, r.Then)
 		out.gauge(descLintFindings, float64(len(r.Finding)))

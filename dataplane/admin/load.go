@@ -4,8 +4,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
@@ -138,37 +136,20 @@ var (
 			"least 0.8 of it.", "worker", "rank")
 )
 
-// loadCollector reads load and accuracy of each rank at each scrape.
-type loadCollector struct{ registry *worker.Registry }
-
-var _ prometheus.Collector = loadCollector{}
-
-// Describe implements prometheus.Collector.
-func (loadCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRate, descBacklog, descPool, descSetAside, descTimesAside, descAccuracy} {
-		ch <- d
+func (out sink) load(r *worker.Rank, now time.Time, url, rank string) {
+	l := r.Load.View(now)
+	out.gauge(descRate, math.Round(l.Rate), url, rank)
+	out.gauge(descBacklog, float64(l.Pending), url, rank)
+	if l.Pool > 0 {
+		out.gauge(descPool, rounded(float64(l.Used)/float64(l.Pool)), url, rank)
 	}
-}
-
-// Collect implements prometheus.Collector.
-func (c loadCollector) Collect(ch chan<- prometheus.Metric) {
-	now, out := time.Now(), sink{ch}
-	for _, r := range c.registry.Snapshot().Ranks {
-		l := r.Load.View(now)
-		url, rank := r.Labels()
-		out.gauge(descRate, math.Round(l.Rate), url, rank)
-		out.gauge(descBacklog, float64(l.Pending), url, rank)
-		if l.Pool > 0 {
-			out.gauge(descPool, rounded(float64(l.Used)/float64(l.Pool)), url, rank)
-		}
-		for _, a := range r.Load.SetAside() {
-			out.gauge(descSetAside, 1, url, rank, a.Field)
-		}
-		for field, times := range worker.TimesAside(&r.Load) {
-			out.counterIfAny(descTimesAside, times, url, rank, field)
-		}
-		if accuracy, compared := r.Trust.Accuracy(now); compared > 0 {
-			out.gauge(descAccuracy, accuracy, url, rank)
-		}
+	for _, a := range r.Load.SetAside() {
+		out.gauge(descSetAside, 1, url, rank, a.Field)
+	}
+	for field, times := range r.Load.TimesAside() {
+		out.counterIfAny(descTimesAside, times, url, rank, field)
+	}
+	if accuracy, compared := r.Trust.Accuracy(now); compared > 0 {
+		out.gauge(descAccuracy, accuracy, url, rank)
 	}
 }

@@ -4,14 +4,12 @@ import (
 	"log/slog"
 	"regexp"
 	"runtime"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/common/expfmt"
 	"github.com/valyala/fasthttp"
-
-	"github.com/warmpath/warmpath/dataplane/request"
-	"github.com/warmpath/warmpath/dataplane/request/accesslog"
 )
 
 // metrics answers GET /metrics. Package request counts requests as they end; all else is read from
@@ -26,40 +24,70 @@ func newMetrics(p *Parts, version string) *metrics {
 	m.registry.MustRegister(
 		newGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		p.Requests.Metrics(),
-		workerCollector{registry: p.Registry, router: p.Router, ingest: p.Ingest},
-		loadCollector{p.Registry},
-		gpuCollector{p.Registry, &p.Router.Exclusions},
-		indexCollector{p.Index, p.Router.Approx},
-		fleetCollector{p.Fleet, p.Config},
+		collector(func(out sink) {
+			out.gauge(descBuild, 1, version, runtime.Version())
+			p.collect(out)
+		}),
 	)
-	m.registerBuild(version)
-	m.registerCulprits(p.Requests)
-	if p.Router.Known != nil {
-		m.registry.MustRegister(sessionCollector{p.Router.Known})
-	}
 	m.registry.MustRegister(p.Metrics...)
+	return m
+}
+
+// collector sends metrics at each scrape. It describes none before: the registry checks them as
+// they come.
+type collector func(out sink)
+
+var _ prometheus.Collector = collector(nil)
+
+// Describe implements prometheus.Collector.
+func (collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(ch chan<- prometheus.Metric) { c(sink{ch}) }
+
+// collect sends the metrics of all parts.
+func (p *Parts) collect(out sink) {
+	now, snap := time.Now(), p.Registry.Snapshot()
+	out.gauge(descPolicy, 1, p.Router.Policy().Name())
+	out.workers(snap, p.Ingest, now)
+	out.gpus(snap.Workers, now, &p.Router.Exclusions)
+	out.index(p.Index.Stats())
+	if p.Router.Approx != nil {
+		out.approx(p.Router.Approx.Stats())
+	}
+	out.sources(p.Fleet.Sources())
+	if p.Config != nil {
+		out.config(p.Config())
+	}
+	caught, refused := p.Requests.Culprits()
+	out.counter(descCaught, float64(caught))
+	out.counter(descRefused, float64(refused))
+	if p.Router.Known != nil {
+		known := p.Router.Known.Stats(now)
+		out.sessions(&known)
+	}
 	if gate := p.Requests.Queue(); gate != nil {
-		m.registry.MustRegister(queueCollector{gate})
+		out.queue(gate.Stats())
 	}
 	if p.Peers != nil {
-		m.registry.MustRegister(peerCollector{p.Peers})
+		out.peers(p.Peers.Status())
 	}
 	if p.Cluster != nil {
-		m.registry.MustRegister(clusterCollector{p.Cluster})
+		out.cluster(clusterStatus(p.Cluster))
 	}
 	if p.PromptCache != nil {
-		m.registry.MustRegister(promptCacheCollector{p.PromptCache})
+		out.promptCache(p.PromptCache.Stats())
 	}
 	if p.Lint != nil {
-		m.registry.MustRegister(lintCollector{p.Lint})
+		out.lint(p.Lint)
 	}
 	if p.AccessLog != nil {
-		m.registerAccessLog(p.AccessLog)
+		out.counter(descLogLines, float64(p.AccessLog.Written()))
+		out.counter(descLogDropped, float64(p.AccessLog.Dropped()))
 	}
 	if p.Snapshots != nil {
-		m.registry.MustRegister(snapshotCollector(p.Snapshots))
+		out.snapshot(p.Snapshots())
 	}
-	return m
 }
 
 // newGoCollector has the runtime's default metrics and the heap that the last collection found
@@ -69,39 +97,16 @@ func newGoCollector() prometheus.Collector {
 	return collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(live))
 }
 
-// counter registers a counter that is read at each scrape.
-func (m *metrics) counter(name, help string, value func() uint64) {
-	opts := prometheus.CounterOpts{Namespace: "warmpath", Name: name, Help: help}
-	m.registry.MustRegister(prometheus.NewCounterFunc(opts, func() float64 { return float64(value()) }))
-}
-
-var descBuild = desc("build_info", "1, with the version of the router and of Go.", "version", "goversion")
-
-// registerBuild registers the version of the router.
-func (m *metrics) registerBuild(version string) {
-	m.registry.MustRegister(constant{prometheus.MustNewConstMetric(descBuild, prometheus.GaugeValue, 1, version, runtime.Version())})
-}
-
-// constant is a collector of one metric.
-type constant struct{ prometheus.Metric }
-
-// Describe implements prometheus.Collector.
-func (c constant) Describe(ch chan<- *prometheus.Desc) { ch <- c.Desc() }
-
-// Collect implements prometheus.Collector.
-func (c constant) Collect(ch chan<- prometheus.Metric) { ch <- c.Metric }
-
-func (m *metrics) registerCulprits(h *request.Handler) {
-	m.counter("quarantine_caught_total", "Requests that were in flight when two engines died.", func() uint64 { caught, _ := h.Culprits(); return caught })
-	m.counter("quarantine_refused_total",
-		"Requests refused because they equal one that was (--quarantine).", func() uint64 { _, refused := h.Culprits(); return refused })
-}
-
-func (m *metrics) registerAccessLog(l *accesslog.Log) {
-	m.counter("access_log_lines_total", "Lines written to the access log.", l.Written)
-	m.counter("access_log_dropped_total",
-		"Requests without a line in the access log: the disk was too slow, or failed.", l.Dropped)
-}
+var (
+	descBuild  = desc("build_info", "1, with the version of the router and of Go.", "version", "goversion")
+	descCaught = desc("quarantine_caught_total",
+		"Requests that were in flight when two engines died.")
+	descRefused = desc("quarantine_refused_total",
+		"Requests refused because they equal one that was (--quarantine).")
+	descLogLines   = desc("access_log_lines_total", "Lines written to the access log.")
+	descLogDropped = desc("access_log_dropped_total",
+		"Requests without a line in the access log: the disk was too slow, or failed.")
+)
 
 // serve answers in Prometheus' text format.
 func (m *metrics) serve(ctx *fasthttp.RequestCtx) {

@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/warmpath/warmpath/dataplane/routing/peers"
 )
 
@@ -19,21 +17,7 @@ var (
 	descPeersForgotten = desc("replica_forgotten_total", "Peers that fell silent.")
 )
 
-// peerCollector reads the state of other routers at each scrape.
-type peerCollector struct{ group *peers.Group }
-
-// Describe implements prometheus.Collector.
-func (peerCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		descPeers, descPeerSilence, descPeerInFlight, descPeerMessages, descPeerBytes, descPeersForgotten,
-	} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c peerCollector) Collect(ch chan<- prometheus.Metric) {
-	st, out := c.group.Status(), sink{ch}
+func (out sink) peers(st peers.Status) {
 	out.gauge(descPeers, float64(len(st.Peers)))
 	for i := range st.Peers {
 		out.gauge(descPeerSilence, st.Peers[i].Silence, st.Peers[i].ID)

@@ -1,13 +1,8 @@
 package admin
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/warmpath/warmpath/dataplane/prompt/promptcache"
 )
-
-// promptCacheCollector reads the counters of the prompt cache at each scrape.
-type promptCacheCollector struct{ cache *promptcache.Cache }
 
 var (
 	descPromptLists = desc("session_prompts_total",
@@ -23,18 +18,7 @@ var (
 	descPromptMemory = desc("session_cache_bytes", "Memory of the prompt cache.")
 )
 
-// Describe implements prometheus.Collector.
-func (promptCacheCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		descPromptLists, descPromptBytes, descPromptEvicted, descPromptPieces, descPromptMemory,
-	} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c promptCacheCollector) Collect(ch chan<- prometheus.Metric) {
-	st, out := c.cache.Stats(), sink{ch}
+func (out sink) promptCache(st promptcache.Stats) {
 	out.counter(descPromptLists, float64(st.Known), "known")
 	out.counter(descPromptLists, float64(st.Fresh), "fresh")
 	out.counter(descPromptBytes, float64(st.RecalledBytes), "recalled")

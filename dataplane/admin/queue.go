@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/warmpath/warmpath/dataplane/routing/queue"
 )
 
@@ -52,17 +50,7 @@ var (
 	descQueueGone = desc("queue_gone_total", "Requests whose client left while they waited.")
 )
 
-// queueCollector reads the queue at each scrape.
-type queueCollector struct{ gate *queue.Gate }
-
-var _ prometheus.Collector = queueCollector{}
-
-// Describe implements prometheus.Collector.
-func (c queueCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
-
-// Collect implements prometheus.Collector.
-func (c queueCollector) Collect(ch chan<- prometheus.Metric) {
-	st, out := c.gate.Stats(), sink{ch}
+func (out sink) queue(st queue.Stats) {
 	out.gauge(descQueueDepth, float64(st.Waiting))
 	out.gauge(descQueueClients, float64(st.Clients))
 	out.gauge(descQueueOldest, st.Oldest.Seconds())

@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/warmpath/warmpath/dataplane/routing"
@@ -59,17 +57,7 @@ var (
 			"rewritten, branch, or none.", "kind")
 )
 
-// sessionCollector reads the known sessions at each scrape.
-type sessionCollector struct{ known *routing.KnownSessions }
-
-var _ prometheus.Collector = sessionCollector{}
-
-// Describe implements prometheus.Collector.
-func (c sessionCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
-
-// Collect implements prometheus.Collector.
-func (c sessionCollector) Collect(ch chan<- prometheus.Metric) {
-	st, out := c.known.Stats(time.Now()), sink{ch}
+func (out sink) sessions(st *routing.SessionStats) {
 	out.gauge(descSessions, float64(st.Named), "yes")
 	out.gauge(descSessions, float64(st.Sessions-st.Named), "no")
 	out.gauge(descSessionBranches, float64(st.Branches))
@@ -79,16 +67,16 @@ func (c sessionCollector) Collect(ch chan<- prometheus.Metric) {
 	for i, n := range st.Kinds {
 		out.counter(descSessionTurns, float64(n), routing.TurnKind(i).String())
 	}
-	pauses(ch, &st)
+	out.pauses(st)
 }
 
 // pauses sends the histogram of pauses. Their sum is unknown.
-func pauses(ch chan<- prometheus.Metric, st *routing.SessionStats) {
+func (out sink) pauses(st *routing.SessionStats) {
 	buckets, count := map[float64]uint64{}, uint64(0)
 	for i, bound := range routing.PauseBounds() {
 		count += st.Pauses[i]
 		buckets[bound.Seconds()] = count
 	}
 	count += st.Pauses[len(st.Pauses)-1]
-	ch <- prometheus.MustNewConstHistogram(descSessionPauses, count, 0, buckets)
+	out.ch <- prometheus.MustNewConstHistogram(descSessionPauses, count, 0, buckets)
 }

@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/warmpath/warmpath/dataplane/ingest"
 )
 
@@ -23,17 +21,7 @@ var (
 		"How long the snapshot at start took to load.")
 )
 
-// snapshotCollector reads the status at each scrape.
-type snapshotCollector func() ingest.SnapshotStatus
-
-var _ prometheus.Collector = snapshotCollector(nil)
-
-// Describe implements prometheus.Collector.
-func (c snapshotCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
-
-// Collect implements prometheus.Collector.
-func (c snapshotCollector) Collect(ch chan<- prometheus.Metric) {
-	st, out := c(), sink{ch}
+func (out sink) snapshot(st ingest.SnapshotStatus) {
 	written := 0.0
 	if !st.Written.IsZero() {
 		written = float64(st.Written.UnixMilli()) / 1000

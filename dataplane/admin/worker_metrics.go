@@ -4,8 +4,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/routing"
@@ -44,29 +42,8 @@ var (
 			"Absent where there was none; /status has them by kind.", "worker", "rank")
 )
 
-// workerCollector reads the workers, their ranks and event streams at each scrape.
-type workerCollector struct {
-	registry *worker.Registry
-	router   *routing.Router
-	ingest   *ingest.Manager
-}
-
-var _ prometheus.Collector = workerCollector{}
-
-// Describe implements prometheus.Collector.
-func (workerCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		descPolicy, descRanks, descUp, descBreaker, descOpened,
-		descInFlight, descRankErrors, descEventsAside, descTimesEventsAside, descLag, descFaults,
-	} {
-		ch <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c workerCollector) Collect(ch chan<- prometheus.Metric) {
-	snap, out, now := c.registry.Snapshot(), sink{ch}, time.Now()
-	out.gauge(descPolicy, 1, c.router.Policy().Name())
+// workers sends the state of workers, their ranks and event streams.
+func (out sink) workers(snap *worker.Snapshot, events *ingest.Manager, now time.Time) {
 	for _, w := range snap.Workers {
 		state := w.State()
 		out.gauge(descUp, oneIf(state == worker.Ready), w.URL, state.String(), w.Role().String())
@@ -80,21 +57,22 @@ func (c workerCollector) Collect(ch chan<- prometheus.Metric) {
 		if r.Exact() {
 			exact++
 		}
-		c.collectRank(out, r)
+		url, rank := r.Labels()
+		out.rank(r, events.Stream(r), url, rank)
+		out.load(r, now, url, rank)
 	}
 	out.gauge(descRanks, float64(exact), routing.Events.String())
 	out.gauge(descRanks, float64(len(snap.Ranks)-exact), routing.Answers.String())
 }
 
-func (c workerCollector) collectRank(out sink, r *worker.Rank) {
-	url, rank := r.Labels()
+func (out sink) rank(r *worker.Rank, stream *ingest.Stream, url, rank string) {
 	out.gauge(descInFlight, float64(r.Load.InFlight()), url, rank)
 	if fault := r.Events.Fault(); fault != worker.NoEventFault {
 		out.gauge(descEventsAside, 1, url, rank, fault.String())
 	}
 	out.counterIfAny(descTimesEventsAside, r.Events.Times(), url, rank)
 	out.counterIfAny(descRankErrors, r.Count.Errors.Load(), url, rank)
-	if stream := c.ingest.Stream(r); stream != nil {
+	if stream != nil {
 		out.gauge(descLag, stream.Stats.Lag().Seconds(), url, rank)
 		out.counterIfAny(descFaults, faults(&stream.Stats), url, rank)
 	}

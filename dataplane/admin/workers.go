@@ -20,7 +20,7 @@ import (
 // has in their place.
 type workers struct {
 	responder
-	fleet  Fleet
+	fleet  *fleet.Manager
 	status *statusReport
 }
 

@@ -186,12 +186,12 @@ func TestClusterHealth(t *testing.T) {
 		y.pass(2 * time.Second)
 		y.has(map[string]string{"a": ready, "b": ready}, "both are added")
 		y.pass(2 * time.Minute)
-		require.Equal(t, worker.GPUDegraded, y.worker("a").Health().State, "the facts hold")
-		require.Equal(t, worker.GPUUnknown, y.worker("b").Health().State, "its node says nothing of GPUs")
+		require.Equal(t, worker.GPUDegraded, y.worker("a").Health(time.Now()).State, "the facts hold")
+		require.Equal(t, worker.GPUUnknown, y.worker("b").Health(time.Now()).State, "its node says nothing of GPUs")
 		c.show(cluster.View{Nodes: []cluster.Node{sick}})
 		y.pass(2 * worker.HealthFor)
-		require.Equal(t, worker.GPUUnknown, y.worker("a").Health().State, "nobody knows")
-		require.Contains(t, y.worker("a").Health().Reasons[0], "the last was: degraded")
+		require.Equal(t, worker.GPUUnknown, y.worker("a").Health(time.Now()).State, "nobody knows")
+		require.Contains(t, y.worker("a").Health(time.Now()).Reasons[0], "the last was: degraded")
 		y.has(map[string]string{"a": ready, "b": ready}, "the probes do")
 		require.NotEmpty(t, y.manager.Sources()[0].Error)
 		back := nodeOf("n1", "a", "b")
@@ -199,8 +199,8 @@ func TestClusterHealth(t *testing.T) {
 		back.Workers[1].Health = cluster.Health{State: "healthy", Weight: 1}
 		c.show(up(back))
 		y.pass(time.Minute)
-		require.Equal(t, worker.GPUUnknown, y.worker("a").Health().State)
-		require.Equal(t, worker.GPUHealthy, y.worker("b").Health().State, "its node says so")
+		require.Equal(t, worker.GPUUnknown, y.worker("a").Health(time.Now()).State)
+		require.Equal(t, worker.GPUHealthy, y.worker("b").Health(time.Now()).State, "its node says so")
 	})
 }
 
@@ -245,7 +245,7 @@ func testForeignWorkers(t *testing.T, spell func(url string) string) {
 			y.t.Helper()
 			y.has(map[string]string{"a": ready, "b": ready}, why)
 			for _, name := range []string{"a", "b"} {
-				require.Equal(t, state, y.worker(name).Health().State, why)
+				require.Equal(t, state, y.worker(name).Health(time.Now()).State, why)
 				require.Equal(t, node, topology["http://"+name+":1"], why)
 				require.NotEqual(t, "evil.example", y.worker(name).Spec().Bootstrap.Host, why)
 			}
@@ -326,7 +326,7 @@ func TestHistoriesOfRecords(t *testing.T) {
 				}
 				y.has(map[string]string{"a": ready, "b": ready}, "some node names both")
 				require.Same(t, before, y.worker("a"))
-				require.Equal(t, tt.health, before.Health().State)
+				require.Equal(t, tt.health, before.Health(time.Now()).State)
 			})
 		})
 	}

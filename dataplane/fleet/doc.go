@@ -24,8 +24,8 @@
 // # Concurrency
 //
 // Every exported method may be called from any goroutine. Manager.mu guards the sources and the
-// workers; Registry.mu, Registry.comparing and drainer.marksMu are taken under it. Topology.mu is
-// taken alone. Nothing waits under Manager.mu, and its only I/O is a look at the file of workers'
-// keys when a worker is added. Each source has a goroutine, and so has each removed worker, to
-// forget its cache; Run waits for all of them.
+// workers; Registry.mu and Registry.comparing are taken under it. Topology.mu is taken alone.
+// Nothing waits under Manager.mu, and its only I/O is a look at the file of workers' keys when a
+// worker is added. Each source has a goroutine, and so has each removed worker, to forget its
+// cache; Run waits for all of them.
 package fleet

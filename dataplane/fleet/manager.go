@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/fleet/discover"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/secrets"
@@ -48,10 +49,10 @@ type Config struct {
 // answering, and replacements may still load their model.
 type Manager struct {
 	registry *worker.Registry
-	drainer
-	log     *slog.Logger
-	wake    chan struct{}  // capacity 1: Run must reconcile
-	running sync.WaitGroup // sources and removals
+	marker   Marker // nil: there is no cluster
+	log      *slog.Logger
+	wake     chan struct{}  // capacity 1: Run must reconcile
+	running  sync.WaitGroup // sources and removals
 
 	mu      sync.Mutex
 	cfg     Config
@@ -62,6 +63,8 @@ type Manager struct {
 	banned   map[string]time.Time
 	members  map[string]*member // by URL
 	removing map[string]bool    // by URL: its cache is being forgotten
+	// Of the cluster, or the cordons of this router alone; by target.
+	marks map[string]cluster.Mark
 }
 
 // sourceState is one source and its last answer.
@@ -91,18 +94,8 @@ type member struct {
 // and cordon marks; nil: there is no cluster.
 func NewManager(registry *worker.Registry, marker Marker, cfg Config) *Manager {
 	m := &Manager{
-		registry: registry, log: cfg.Log, wake: make(chan struct{}, 1), drainer: drainer{registry: registry, marker: marker},
+		registry: registry, log: cfg.Log, wake: make(chan struct{}, 1), marker: marker,
 		added: map[string]worker.Spec{}, banned: map[string]time.Time{}, members: map[string]*member{}, removing: map[string]bool{},
-	}
-	m.changed = func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.reconcileNowLocked()
-	}
-	m.named = func(url string) bool {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		return m.namedLocked(url)
 	}
 	m.Configure(cfg)
 	return m

@@ -74,7 +74,7 @@ func (f *sourceState) names(url string) bool {
 // applyMarksLocked applies drain and cordon marks. A cordon keeps a source's worker out that is
 // not used yet.
 func (m *Manager) applyMarksLocked(all map[string]*desired) {
-	for url, mark := range m.current() {
+	for url, mark := range m.marks {
 		d := all[url]
 		if d == nil {
 			continue

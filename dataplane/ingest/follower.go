@@ -120,7 +120,7 @@ func (f *follower) apply(msg zmq.Message, live bool) {
 	}
 	if live && f.complete && f.rank.Exact() {
 		if r, ok := f.content.poolContent(); ok {
-			worker.CachedPages(&f.rank.Load, now, r)
+			f.rank.Load.CachedPages(now, r)
 		}
 	}
 	f.content.batch.Trim()

@@ -22,6 +22,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
+	"github.com/warmpath/warmpath/dataplane/fleet"
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 	"github.com/warmpath/warmpath/dataplane/ingest"
 	"github.com/warmpath/warmpath/dataplane/ingress"
@@ -164,6 +165,7 @@ type harness struct {
 	admin    *admin.API
 	server   *request.Server
 	registry *worker.Registry
+	fleet    *fleet.Manager
 	router   *routing.Router
 	index    *radix.Index
 	stop     func() // drains and waits
@@ -264,14 +266,14 @@ func start(t *testing.T, workers []*fakeWorker, options ...option) *harness {
 		cfg.parts(&parts)
 	}
 	h.requests = request.New(cfg.request, parts)
+	h.fleet = fleet.NewManager(registry, nil, fleet.Config{Log: log})
 	h.admin = admin.New(cfg.admin, admin.Parts{
-		Requests: h.requests, Registry: registry, Ingest: intake, Index: index, Router: h.router, Transport: transport,
+		Requests: h.requests, Registry: registry, Ingest: intake, Index: index, Router: h.router, Transport: transport, Fleet: h.fleet,
 	})
 	h.server = request.NewServer(cfg.server, watcher, h.requests, h.admin)
 	h.run(watcher, transport)
 	for _, w := range workers {
-		_, err := registry.Add(w.url)
-		require.NoError(t, err)
+		require.NoError(t, h.fleet.Add(worker.Spec{URL: w.url}))
 	}
 	h.awaitReady(len(workers))
 	return h
@@ -283,7 +285,9 @@ func (h *harness) run(watcher *ingress.Watcher, transport *upstream.Transport) {
 	var wg sync.WaitGroup
 	served := make(chan struct{})
 	wg.Go(func() { defer close(served); _ = h.server.Run(serving) })
+	h.fleet.Start(parts)
 	wg.Go(func() { _ = h.registry.Run(parts) })
+	wg.Go(func() { _ = h.fleet.Run(parts) })
 	wg.Go(func() { _ = watcher.Run(parts) })
 	h.stop = sync.OnceFunc(func() {
 		h.client.CloseIdleConnections() // the drain looks every 100 ms whether all are closed

@@ -200,7 +200,7 @@ func (r *Router) fill(f *facts, p *Prompt) {
 		c.Tier, c.Remote, c.TierTime, c.RemoteTime = 0, 0, 0, 0
 		c.Weight, c.FullRate, c.Live = 0, 0, 0
 		if f.judged {
-			if v := rank.Worker.Verdict(f.now); v != 0 {
+			if v := rank.Worker.Verdict(f.now); v != nil {
 				c.Weight, c.FullRate = weight(v, p.Len()+p.Rest-max(c.Cached, c.Predicted)), rank.FullSpeed()
 			}
 		}
@@ -228,10 +228,9 @@ const (
 
 // weight is the share of its speed that a worker has for a prompt with so many tokens to
 // compute: less where these may need more memory than its GPU has left.
-func weight(v worker.Verdict, tokens int) float64 {
-	w := v.Weight()
-	if need := int64(min(tokens, chunkTokens)) * activationBytes; v.Free() > 0 && v.Free() < need {
-		w = min(w, pressedShare+(1-pressedShare)*float64(v.Free())/float64(need))
+func weight(v *worker.Verdict, tokens int) float64 {
+	if need := int64(min(tokens, chunkTokens)) * activationBytes; v.Free > 0 && v.Free < need {
+		return min(v.Weight, pressedShare+(1-pressedShare)*float64(v.Free)/float64(need))
 	}
-	return w
+	return v.Weight
 }

@@ -132,12 +132,16 @@ func excluded(rank *worker.Rank, p *Prompt, paired bool, now time.Time) string {
 
 // faultWords describes the GPU fault of a worker, "" for none that excludes it.
 func faultWords(w *worker.Worker, info *worker.Info, now time.Time) string {
-	f := gpuFitness(w.Verdict(now.UnixNano()), info)
-	if f == 0 {
+	v := w.Verdict(now.UnixNano())
+	if v == nil {
+		return ""
+	}
+	f := gpuFitness(v, info)
+	if f == fitReady {
 		return ""
 	}
 	words := [...]string{"", "computes on several GPUs, which it should not", "has GPUs that must be drained", "has dead GPUs"}[f.fault()]
-	if why := w.HealthAt(now).Reasons; len(why) > 0 {
+	if why := w.Health(now).Reasons; len(why) > 0 {
 		words += " (" + why[0] + ")"
 	}
 	return words

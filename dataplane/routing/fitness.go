@@ -40,7 +40,7 @@ func (e *Eligible) fitnessOf(w *worker.Worker, info *worker.Info) fitness {
 	if !w.Breaker.Closed() && !w.Breaker.Lets(e.now) {
 		f |= unfitBreaker
 	}
-	if v := w.Verdict(e.now); v != 0 {
+	if v := w.Verdict(e.now); v != nil {
 		e.judged = true
 		f |= gpuFitness(v, info)
 	}
@@ -48,14 +48,14 @@ func (e *Eligible) fitnessOf(w *worker.Worker, info *worker.Info) fitness {
 }
 
 // gpuFitness is the fitness of a worker by the facts about its GPUs.
-func gpuFitness(v worker.Verdict, info *worker.Info) (f fitness) {
-	switch v.State() {
+func gpuFitness(v *worker.Verdict, info *worker.Info) (f fitness) {
+	switch v.State {
 	case worker.GPUDead:
 		f = unfitDead
 	case worker.GPUDraining:
 		f = unfitDraining
 	}
-	if v.NoTP() && info.TPSize > 1 {
+	if v.NoTP && info.TPSize > 1 {
 		f |= unfitNoTP
 	}
 	return f

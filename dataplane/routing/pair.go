@@ -39,8 +39,8 @@ func (f *facts) fillDecodes(p *Prompt) {
 			ID: rank.IDHash(), InFlight: load.InFlight, Waiting: load.Waiting, Pool: load.Pool, Used: load.Used, MaxRunning: load.Most,
 			Age: silence(rank, load, f.now),
 		}
-		if f.judged {
-			c.Weight = rank.Worker.Verdict(f.now).Weight()
+		if v := rank.Worker.Verdict(f.now); v != nil {
+			c.Weight = v.Weight
 		}
 		if c.Pool == 0 {
 			c.Pool = int64(info.MaxTokens)

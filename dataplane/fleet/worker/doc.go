@@ -8,7 +8,7 @@
 // description). A prefill worker is ready when its bootstrap server lets decode workers in. A
 // Breaker keeps requests away from workers that fail them while their probes succeed.
 //
-// Health holds facts about a worker's GPUs; choices read it as one word, the Verdict. Facts
+// Health holds facts about a worker's GPUs; choices read a part of it, the Verdict. Facts
 // expire. They are doubted where they would stop a fleet that answers its probes: when they
 // call most of it dead at one instant, or the last worker.
 //
@@ -32,7 +32,7 @@
 //
 // A field of a load report is set aside when it contradicts the router's own account for 3 s: used
 // KV tokens that no request there can hold, a KV pool that evicts with room or holds more than it
-// has, and prefill speeds that the first bytes of long prompts contradict (BelieveSpeed).
+// has, and prefill speeds that the first bytes of long prompts contradict (speed_check.go).
 //
 // # Processes
 //

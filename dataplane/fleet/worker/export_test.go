@@ -1,5 +1,7 @@
 package worker
 
+import "time"
+
 // The readers of a worker's description, which are reached by the network only, and the end of a
 // hang.
 var (
@@ -28,14 +30,8 @@ func ParseLoads(body []byte) (all []Reported, err error) {
 	return all, err
 }
 
-// Account is a load report beside the requests that a router knows at the rank.
-type Account struct{ Running, Waiting, Queued, Used, Pool, Flight, Pending, Held int64 }
+// SetSimilarSpeed sets the speed of the ranks that a rank is compared with.
+func (l *Load) SetSimilarSpeed(now time.Time, speed float64) { l.setSimilarSpeed(now, speed) }
 
-// FindUsed compares the used tokens of a report with the requests.
-func FindUsed(a Account) Finding {
-	return findUsed(&Report{Running: a.Running, Waiting: a.Waiting, Queued: a.Queued, Used: a.Used, Pool: a.Pool},
-		peaks{flight: a.Flight, pending: a.Pending, held: a.Held})
-}
-
-// FindPool compares a reported pool with its content.
-var FindPool = findPool
+// OwnSpeed returns the speed that other ranks are compared with.
+func (l *Load) OwnSpeed() float64 { return l.ownSpeed() }

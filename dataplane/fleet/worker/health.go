@@ -100,7 +100,7 @@ func (w *Worker) SetHealth(h Health) {
 	}
 	w.registry.facts.Lock()
 	defer w.registry.facts.Unlock()
-	old, before := w.gpus.told.Load(), Verdict(w.verdict.Load())
+	old, before := w.gpus.told.Load(), w.verdict.Load()
 	w.gpus.told.Store(&h)
 	dead, was := h.State == GPUDead, w.gpus.died.Load() != 0
 	switch {
@@ -113,15 +113,12 @@ func (w *Worker) SetHealth(h Health) {
 		judgeDeaths(w.registry.Snapshot().Workers, now)
 	}
 	w.publishVerdict()
-	w.keepSpeeds(before, Verdict(w.verdict.Load()))
+	w.keepSpeeds(before, w.verdict.Load())
 }
 
 // Health returns the facts of the last SetHealth. Facts that are too old are GPUUnknown, without
 // Weight, NoTP and Free, and with a reason; At stays.
-func (w *Worker) Health() Health { return w.HealthAt(time.Now()) }
-
-// HealthAt is Health at a time.
-func (w *Worker) HealthAt(now time.Time) Health {
+func (w *Worker) Health(now time.Time) Health {
 	p := w.gpus.told.Load()
 	switch {
 	case p == nil:
@@ -142,7 +139,7 @@ func (h *Health) stale(now time.Time) bool { return now.Sub(h.At) > HealthFor }
 
 func (w *Worker) publishVerdict() {
 	if h := w.gpus.told.Load(); h != nil {
-		w.verdict.Store(uint64(verdictOf(h, w.gpus.doubted.Load())))
+		w.verdict.Store(verdictOf(h, w.gpus.doubted.Load()))
 	}
 }
 
@@ -182,9 +179,9 @@ func judgeDeaths(all []*Worker, now time.Time) {
 
 // keepSpeeds remembers the speeds of the ranks before the worker lost a part of its speed: later
 // measurements include the loss.
-func (w *Worker) keepSpeeds(before, after Verdict) {
-	slowed := after.Weight() < 1
-	if slowed == (before.Weight() < 1) {
+func (w *Worker) keepSpeeds(before, after *Verdict) {
+	slowed := after.slowed()
+	if slowed == before.slowed() {
 		return
 	}
 	for _, rank := range w.Ranks() {
@@ -223,59 +220,39 @@ func (m *monitor) checkGPUs(now time.Time) {
 func (m *monitor) replaceable(now time.Time) bool {
 	mine := m.w.Info()
 	return mine != nil && slices.ContainsFunc(m.r.Snapshot().Workers, func(o *Worker) bool {
-		info := o.Info()
-		return o != m.w && info != nil && o.State() == Ready && o.Verdict(now.UnixNano()).State() < GPUDraining &&
+		info, v := o.Info(), o.Verdict(now.UnixNano())
+		return o != m.w && info != nil && o.State() == Ready && (v == nil || v.State < GPUDraining) &&
 			info.Role() == mine.Role() && info.Model() == mine.Model()
 	})
 }
 
-// Verdict is the part of a worker's Health that choices need, in one word: one atomic load that
-// follows no pointer. 0 is healthy, unknown or too old.
-type Verdict uint64
+// Verdict is the part of a worker's Health that choices need. nil stands for healthy, unknown and
+// too old, so that a choice follows no pointer where all is well.
+type Verdict struct {
+	State  GPUState // GPUHealthy where no fault is known, or the death is doubted
+	Weight float64  // share of its speed that the worker has left, in whole percents, above 0
+	NoTP   bool     // it must not compute one request on several GPUs
+	Free   int64    // bytes of GPU memory, where fewer than ScarceMemory are left; else 0
 
-// The bits of a Verdict, from the lowest: 2 of state, 1 of NoTP, 7 of weight in percent, 11 of
-// free memory in MiB where that is scarce, and the seconds of At.
-const (
-	verdictState  = 3
-	verdictNoTP   = 1 << 2
-	verdictWeight = 3
-	verdictFree   = 10
-	verdictAt     = 21
-	mebibyte      = 1 << 20
-)
+	at int64 // unix nanoseconds of the facts
+}
 
-func verdictOf(h *Health, doubted bool) Verdict {
-	state, free := max(h.State, GPUHealthy), int64(0) // unknown counts as healthy
+func verdictOf(h *Health, doubted bool) *Verdict {
+	v := Verdict{
+		State: max(h.State, GPUHealthy), // unknown counts as healthy
+		NoTP:  h.NoTP, Weight: max(math.Round(h.Weight*100), 1) / 100, at: h.At.UnixNano(),
+	}
 	if doubted {
-		state = GPUHealthy
+		v.State = GPUHealthy
 	}
 	if h.Free > 0 && h.Free < ScarceMemory {
-		free = max(h.Free/mebibyte, 1)
+		v.Free = h.Free
 	}
-	percent := min(max(int64(math.Round(h.Weight*100)), 1), 100)
-	if state <= GPUDegraded && percent == 100 && !h.NoTP && free == 0 {
-		return 0
+	if v.State <= GPUDegraded && v.Weight == 1 && !v.NoTP && v.Free == 0 {
+		return nil
 	}
-	v := uint64(state-GPUHealthy) | uint64(percent)<<verdictWeight | uint64(free)<<verdictFree | uint64(max(h.At.Unix(), 0))<<verdictAt
-	if h.NoTP {
-		v |= verdictNoTP
-	}
-	return Verdict(v)
+	return &v
 }
 
-// State is GPUHealthy when no fault is known, or when the death is doubted.
-func (v Verdict) State() GPUState { return GPUState(v&verdictState) + GPUHealthy }
-
-// NoTP reports whether the worker must not compute one request on several GPUs.
-func (v Verdict) NoTP() bool { return v&verdictNoTP != 0 }
-
-// Weight is the share of its speed that the worker has left, in (0, 1].
-func (v Verdict) Weight() float64 {
-	if v == 0 {
-		return 1
-	}
-	return float64(v>>verdictWeight&127) / 100
-}
-
-// Free is the bytes of GPU memory that are left where they are fewer than ScarceMemory, else 0.
-func (v Verdict) Free() int64 { return int64(v>>verdictFree&2047) * mebibyte }
+// slowed reports whether the worker has lost a part of its speed.
+func (v *Verdict) slowed() bool { return v != nil && v.Weight < 1 }

@@ -40,7 +40,7 @@ func crowd(t *testing.T, n int, test func(all []*worker.Worker)) {
 	})
 }
 
-func verdict(w *worker.Worker) worker.Verdict { return w.Verdict(time.Now().UnixNano()) }
+func verdict(w *worker.Worker) *worker.Verdict { return w.Verdict(time.Now().UnixNano()) }
 
 func TestHealthIsWhatWasTold(t *testing.T) {
 	tests := []struct {
@@ -50,7 +50,7 @@ func TestHealthIsWhatWasTold(t *testing.T) {
 		weight   float64
 		noTP     bool
 		free     int64
-		nothing  bool // the verdict is 0
+		nothing  bool // the verdict is nil
 		wantTold float64
 	}{
 		{"nothing", worker.Health{}, worker.GPUHealthy, 1, false, 0, true, 1},
@@ -64,7 +64,7 @@ func TestHealthIsWhatWasTold(t *testing.T) {
 		{"more than all", worker.Health{Weight: 7}, worker.GPUHealthy, 1, false, 0, true, 1},
 		{"less than nothing", worker.Health{Weight: -7}, worker.GPUHealthy, 1, false, 0, true, 1},
 		{"little memory", worker.Health{Free: 512 << 20}, worker.GPUHealthy, 1, false, 512 << 20, false, 1},
-		{"no memory", worker.Health{Free: 1}, worker.GPUHealthy, 1, false, 1 << 20, false, 1},
+		{"no memory", worker.Health{Free: 1}, worker.GPUHealthy, 1, false, 1, false, 1},
 		{"a state of a later release", worker.Health{State: 9, Weight: 0.5}, worker.GPUHealthy, 0.5, false, 0, false, 0.5},
 		{"all at once", worker.Health{State: worker.GPUDraining, Weight: 0.07, NoTP: true, Free: 1023 << 20}, worker.GPUDraining, 0.07, true, 1023 << 20, false, 0.07},
 	}
@@ -72,15 +72,17 @@ func TestHealthIsWhatWasTold(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			crowd(t, 2, func(all []*worker.Worker) {
 				w := all[0]
-				require.Zero(t, verdict(w))
-				require.Equal(t, worker.Health{Weight: 1}, w.Health(), "nothing is known before it is told")
+				require.Nil(t, verdict(w))
+				require.Equal(t, worker.Health{Weight: 1}, w.Health(time.Now()), "nothing is known before it is told")
 				w.SetHealth(tt.told)
 				v := verdict(w)
-				require.Equal(t, tt.nothing, v == 0)
-				require.Equal(t, []any{tt.state, tt.weight, tt.noTP, tt.free}, []any{v.State(), v.Weight(), v.NoTP(), v.Free()})
-				require.InDelta(t, tt.wantTold, w.Health().Weight, 1e-12)
-				require.False(t, w.Health().At.IsZero())
-				require.Zero(t, verdict(all[1]), "the others are as they were")
+				require.Equal(t, tt.nothing, v == nil)
+				if v != nil {
+					require.Equal(t, []any{tt.state, tt.weight, tt.noTP, tt.free}, []any{v.State, v.Weight, v.NoTP, v.Free})
+				}
+				require.InDelta(t, tt.wantTold, w.Health(time.Now()).Weight, 1e-12)
+				require.False(t, w.Health(time.Now()).At.IsZero())
+				require.Nil(t, verdict(all[1]), "the others are as they were")
 			})
 		})
 	}
@@ -91,20 +93,20 @@ func TestHealthFades(t *testing.T) {
 		w := all[0]
 		w.SetHealth(worker.Health{State: worker.GPUDead, Reasons: []string{"XID 79"}})
 		time.Sleep(worker.HealthFor - 2*time.Second)
-		require.Equal(t, worker.GPUDead, verdict(w).State())
+		require.Equal(t, worker.GPUDead, verdict(w).State)
 		w.SetHealth(worker.Health{State: worker.GPUDead, Reasons: []string{"XID 79"}})
 		time.Sleep(worker.HealthFor - 2*time.Second)
-		require.Equal(t, worker.GPUDead, verdict(w).State(), "told again")
+		require.Equal(t, worker.GPUDead, verdict(w).State, "told again")
 		time.Sleep(4 * time.Second)
-		require.Zero(t, verdict(w))
-		h := w.Health()
+		require.Nil(t, verdict(w))
+		h := w.Health(time.Now())
 		require.Equal(t, worker.GPUUnknown, h.State)
 		require.Len(t, h.Reasons, 1)
 		require.Contains(t, h.Reasons[0], "nothing was heard of its GPUs for 32s; the last was: dead")
 		require.Equal(t, worker.Ready, w.State(), "its probes decide alone")
 		w.SetHealth(worker.Health{At: time.Now().Add(time.Hour), State: worker.GPUDraining})
 		time.Sleep(worker.HealthFor + 2*time.Second)
-		require.Zero(t, verdict(w), "a clock that is ahead does not make facts last longer")
+		require.Nil(t, verdict(w), "a clock that is ahead does not make facts last longer")
 	})
 }
 
@@ -143,8 +145,9 @@ func TestHealthDoubtsADeadFleet(t *testing.T) {
 				}
 				believed := 0
 				for _, w := range all[:len(tt.gaps)] {
-					require.Equal(t, w.Doubted(), verdict(w).State() != worker.GPUDead)
-					require.Equal(t, worker.GPUDead, w.Health().State, "what was told is shown all the same")
+					v := verdict(w)
+					require.Equal(t, w.Doubted(), v == nil || v.State != worker.GPUDead)
+					require.Equal(t, worker.GPUDead, w.Health(time.Now()).State, "what was told is shown all the same")
 					if !w.Doubted() {
 						believed++
 					}
@@ -153,7 +156,7 @@ func TestHealthDoubtsADeadFleet(t *testing.T) {
 				for _, w := range all {
 					w.SetHealth(worker.Health{})
 					require.False(t, w.Doubted())
-					require.Zero(t, verdict(w))
+					require.Nil(t, verdict(w))
 				}
 				all[0].SetHealth(dead)
 				require.Equal(t, len(all) == 1, all[0].Doubted(), "what was doubted is over")

@@ -17,9 +17,7 @@ import (
 type peerWord struct {
 	claimed RouterLoad // by all of them; Sent is not used
 	refuted RouterLoad // of these; peers of Load has the rest
-	check   FieldCheck
-	times   uint64 // that the claims were set aside
-	asideAt time.Time
+	check   fieldCheck
 
 	// Without reports, for how long they have claimed more than their part of prompts.
 	above             bool
@@ -125,7 +123,7 @@ func (w *peerWord) replace(was, is *RouterLoad, own int64) {
 
 // trim keeps refuted a part of claimed.
 func (w *peerWord) trim() {
-	if w.refuted.combine(&w.claimed, lower); w.check.Aside() {
+	if w.refuted.combine(&w.claimed, lower); w.check.aside {
 		w.refuted = w.claimed
 	}
 }
@@ -150,18 +148,15 @@ func (w *peerWord) judge(now time.Time, r *Report, rate float64, chunk int) {
 	if rate > 0 {
 		prompts = w.queued + int64(peerPending*rate)
 	}
-	found := Agrees
+	found := agrees
 	switch prefilled := r.Prefilled - w.prefilled; {
 	case w.peak.InFlight == 0 && w.computed == 0:
-		found = Silent
+		found = silent
 	case w.peak.InFlight > peerSpare+peerTimes*w.most, w.peak.Pending > peerTimes*prompts,
 		r.Prefilled > 0 && prefilled >= 0 && w.computed > peerTimes*prefilled+int64(chunk/2):
-		found = Contradict
+		found = contradicts
 	}
-	if w.check.Add(seconds(now), found) && w.check.Aside() {
-		w.times++
-		w.asideAt = now
-	}
+	w.check.add(now, found)
 	w.refuted = RouterLoad{InFlight: min(max(w.low.InFlight+w.own-w.most, 0), w.low.InFlight)}
 	if w.refuted.InFlight > 0 {
 		share := float64(w.refuted.InFlight) / float64(w.low.InFlight)
@@ -187,7 +182,7 @@ func (l *Load) ReplacePeer(now time.Time, was, is RouterLoad) {
 	l.word.replace(&was, &is, l.own.inFlight.Load())
 	d := l.word.believed()
 	d.combine(&before, less)
-	if d.Sent = min(max(is.Sent-was.Sent, 0), max(d.Pending, 0)+maxPrompt); l.word.check.Aside() {
+	if d.Sent = min(max(is.Sent-was.Sent, 0), max(d.Pending, 0)+maxPrompt); l.word.check.aside {
 		d.Sent = 0
 	}
 	begun := d.Sent - d.Pending

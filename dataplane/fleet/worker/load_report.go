@@ -58,14 +58,14 @@ func (l *Load) Report(now time.Time, r Report) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := seconds(now)
-	if l.check.why != "" { // the estimate would keep a wrong speed for minutes
+	if l.check.speed.why != "" { // the estimate would keep a wrong speed for minutes
 		l.speed.Restart()
 	}
 	l.speed.Observe(float64(r.Prefilled), r.Busy.Seconds())
 	if rate := l.speed.Rate(); rate > 0 {
-		l.check.claimed, l.check.proved = rate, min(float64(r.Prefilled)/float64(rateChunks*chunkOf(&l.speed)), 1)
+		l.check.speed.claimed, l.check.speed.proved = rate, min(float64(r.Prefilled)/float64(rateChunks*chunkOf(&l.speed)), 1)
 	}
-	l.check.pool.reported, l.check.told = r.Pool, r.Used
+	l.check.pool.reported, l.check.used.told = r.Pool, r.Used
 	r.Pool = l.check.pool.believed(r.Pool)
 	l.check.checkUsed(now, &r, l.peaks())
 	l.backlog.Reported(at, float64(r.Queued), 0)
@@ -77,7 +77,7 @@ func (l *Load) Report(now time.Time, r Report) {
 	s.queue.Store(r.Waiting)
 	s.queued.Store(r.Queued)
 	s.used.Store(r.Used)
-	s.usedAside.Store(l.check.used.Aside())
+	s.usedAside.Store(l.check.used.field.aside)
 	s.pool.Store(r.Pool)
 	s.most.Store(r.Most)
 	s.polled.Store(r.Polled)
@@ -85,13 +85,13 @@ func (l *Load) Report(now time.Time, r Report) {
 	s.ownFlight.Store(l.inFlightAll())
 	s.ownBegun.Store(l.inFlightAll() - l.waitingAll())
 	s.ownUsed.Store(l.used())
-	l.published.setRate(l.check.speed(now))
+	l.published.setRate(l.check.speed.believed(now))
 	s.store(&l.backlog)
 	s.end()
 }
 
 // CachedPages notes the content of the rank's pool by its events.
-func CachedPages(l *Load, now time.Time, r PoolContent) {
+func (l *Load) CachedPages(now time.Time, r PoolContent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.check.checkPool(now, r)
@@ -102,7 +102,7 @@ func CachedPages(l *Load, now time.Time, r PoolContent) {
 func (l *Load) forgetPool() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.check.pool = poolCheck{reported: l.check.pool.reported, times: l.check.pool.times}
+	l.check.pool.forget(l.check.pool.reported)
 	l.publishPoolLocked()
 }
 
@@ -135,16 +135,16 @@ func (l *Load) Forget() {
 	s.end()
 }
 
-// SetSimilarSpeed sets the median speed of the other ranks with the same model and role; 0 is
+// setSimilarSpeed sets the median speed of the other ranks with the same model and role; 0 is
 // unknown.
-func (l *Load) SetSimilarSpeed(now time.Time, speed float64) {
+func (l *Load) setSimilarSpeed(now time.Time, speed float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.check.similar == speed {
+	if l.check.speed.similar == speed {
 		return
 	}
-	l.check.similar = speed
+	l.check.speed.similar = speed
 	l.published.begin()
-	l.published.setRate(l.check.speed(now))
+	l.published.setRate(l.check.speed.believed(now))
 	l.published.end()
 }

@@ -18,7 +18,7 @@ func TestPoolSetAside(t *testing.T) {
 		step := func(pool, resident int64, evicting bool) {
 			now = now.Add(300 * time.Millisecond)
 			l.Report(now, worker.Report{Running: 1, Used: 4000, Pool: pool, Most: 16})
-			worker.CachedPages(&l, now, worker.PoolContent{Tokens: resident, Evicting: evicting})
+			l.CachedPages(now, worker.PoolContent{Tokens: resident, Evicting: evicting})
 		}
 		lease := l.BeginWork(now, worker.Work{Uncached: 4000, Prompt: 5000, Output: 100})
 		for range 20 {
@@ -34,7 +34,7 @@ func TestPoolSetAside(t *testing.T) {
 		require.Equal(t, worker.AsidePool, l.SetAside()[0].Field)
 		require.InDelta(t, told, l.SetAside()[0].Reported, 1)
 		require.InDelta(t, truth, l.View(now).Pool, truth/10, name)
-		require.EqualValues(t, 1, worker.TimesAside(&l)[worker.AsidePool])
+		require.EqualValues(t, 1, l.TimesAside()[worker.AsidePool])
 		for range 20 {
 			step(truth, truth-5000, true)
 		}
@@ -59,7 +59,7 @@ func TestPoolByFalseEvents(t *testing.T) {
 	for range 20 {
 		now = now.Add(300 * time.Millisecond)
 		r.Load.Report(now, worker.Report{Running: 1, Pool: pool, Most: 16})
-		worker.CachedPages(&r.Load, now, worker.PoolContent{Tokens: 1600, Evicting: true})
+		r.Load.CachedPages(now, worker.PoolContent{Tokens: 1600, Evicting: true})
 	}
 	require.Less(t, r.Load.View(now).Pool, int64(pool/10))
 	for range 20 {
@@ -68,14 +68,4 @@ func TestPoolByFalseEvents(t *testing.T) {
 	require.Equal(t, worker.EventsTellLess, r.Events.Fault())
 	require.EqualValues(t, pool, r.Load.View(now).Pool)
 	require.Empty(t, r.Load.SetAside())
-}
-
-// TestPoolOfUnknownRequests: requests that may hold the rest of a pool explain its evictions.
-func TestPoolOfUnknownRequests(t *testing.T) {
-	require.Equal(t, worker.Silent, worker.FindPool(worker.PoolContent{Tokens: 100}, 0, 0))
-	require.Equal(t, worker.Silent, worker.FindPool(worker.PoolContent{Tokens: 100}, 1000, 0))
-	evicting := worker.PoolContent{Tokens: 300, Evicting: true}
-	require.Equal(t, worker.Contradict, worker.FindPool(evicting, 1000, 200))
-	require.Equal(t, worker.Agrees, worker.FindPool(evicting, 1000, 600))
-	require.Equal(t, worker.Agrees, worker.FindPool(evicting, 1000, 600))
 }

@@ -358,7 +358,7 @@ func (r *Registry) compareSpeeds(now time.Time) {
 	for _, rank := range r.Snapshot().Ranks {
 		if info := rank.Worker.Info(); info != nil {
 			g := group{info.Model(), info.Role()}
-			groups[g] = append(groups[g], proved{rank, rank.Load.OwnSpeed()})
+			groups[g] = append(groups[g], proved{rank, rank.Load.ownSpeed()})
 		}
 	}
 	for _, all := range groups {
@@ -370,7 +370,7 @@ func (r *Registry) compareSpeeds(now time.Time) {
 		}
 		slices.Sort(sorted)
 		for _, p := range all {
-			p.rank.Load.SetSimilarSpeed(now, medianWithout(sorted, p.speed))
+			p.rank.Load.setSimilarSpeed(now, medianWithout(sorted, p.speed))
 		}
 	}
 }

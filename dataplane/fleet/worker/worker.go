@@ -12,10 +12,10 @@ import (
 // Worker is one SGLang server.
 type Worker struct {
 	// Every choice reads these fields of every worker: they share a cache line.
-	state   atomic.Uint32 // by the probes; see State
-	drains  atomic.Uint32 // the set of DrainReasons
-	drained atomic.Int64  // when the first of them came, in Unix nanoseconds
-	verdict atomic.Uint64 // by the facts about its GPUs; see Verdict
+	state   atomic.Uint32           // by the probes; see State
+	drains  atomic.Uint32           // the set of DrainReasons
+	drained atomic.Int64            // when the first of them came, in Unix nanoseconds
+	verdict atomic.Pointer[Verdict] // by the facts about its GPUs
 	info    atomic.Pointer[Info]
 	// Breaker keeps requests away from a worker that fails them, whether its probes succeed or
 	// not.
@@ -198,10 +198,10 @@ func (w *Worker) InFlight() (n int64) {
 }
 
 // Verdict returns the verdict at a time in unix nanoseconds.
-func (w *Worker) Verdict(now int64) Verdict {
-	v := Verdict(w.verdict.Load())
-	if v != 0 && now/int64(time.Second)-int64(v>>verdictAt) > int64(HealthFor/time.Second) {
-		return 0
+func (w *Worker) Verdict(now int64) *Verdict {
+	v := w.verdict.Load()
+	if v != nil && now-v.at > int64(HealthFor) {
+		return nil
 	}
 	return v
 }
@@ -209,7 +209,7 @@ func (w *Worker) Verdict(now int64) Verdict {
 // Fit reports at a glance that the worker is ready, its breaker closed, and no fact about its
 // GPUs counts against it.
 func (w *Worker) Fit() bool {
-	return w.verdict.Load() == 0 && State(w.state.Load()) == Ready && w.drains.Load() == 0 && w.Breaker.Closed()
+	return w.verdict.Load() == nil && State(w.state.Load()) == Ready && w.drains.Load() == 0 && w.Breaker.Closed()
 }
 
 // SetNodeNumber publishes the number, from 1, of the cluster's node that the worker is on, by
