@@ -301,7 +301,7 @@ func TestSnapshotClaimsMore(t *testing.T) {
 	}
 
 	const blocks = 1 << 14
-	s.buf = append(head, recordStore, 0, 0, 0, 1)
+	s.buf = slices.Concat(head, []byte{recordStore, 0, 0, 0, 1})
 	s.number(blocks)
 	for i := range uint64(2 * blocks) {
 		s.word(i)

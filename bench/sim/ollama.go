@@ -12,7 +12,11 @@ import (
 // ollamaJob reads a body of Ollama's API: as in SGLang, it becomes a chat or a body of /generate.
 // Without a prompt there is nothing to compute, and no job.
 func (b *jobReader) ollamaJob(ctx *fasthttp.RequestCtx, chat bool) (*job, error) {
-	body, empty, err := []byte(nil), false, error(nil)
+	var (
+		body  []byte
+		empty bool
+		err   error
+	)
 	if chat {
 		body, err = ollama.AppendChat(nil, ctx.PostBody())
 	} else {

@@ -36,16 +36,17 @@ func TestOllama(t *testing.T) {
 			t.Errorf("%s says %+v, want %q to %d tokens", x.path, got, x.text, x.prompt)
 		}
 		r := post(t, w, x.path, body+`}`)
-		said, last := "", ollamaAnswer{}
+		var said strings.Builder
+		var last ollamaAnswer
 		for line := range strings.Lines(string(r.body)) {
 			last = ollamaAnswer{}
 			if err := json.Unmarshal([]byte(line), &last); err != nil {
 				t.Fatalf("%q: %v", line, err)
 			}
-			said += last.Response + last.Message.Content
+			said.WriteString(last.Response + last.Message.Content)
 		}
-		if !last.Done || !strings.HasPrefix(x.text, said) {
-			t.Errorf("%s streams %q, want %q", x.path, said, x.text)
+		if !last.Done || !strings.HasPrefix(x.text, said.String()) {
+			t.Errorf("%s streams %q, want %q", x.path, said.String(), x.text)
 		}
 	}
 	if r := post(t, w, "/api/generate", `{"model":"tiny","prompt":""}`); !strings.Contains(string(r.body), `"done":true`) {

@@ -132,18 +132,18 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 // sink takes the metrics of one scrape.
 type sink struct{ ch chan<- prometheus.Metric }
 
-func (s sink) gauge(d *prometheus.Desc, v float64, labels ...string) {
-	s.ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+func (out sink) gauge(d *prometheus.Desc, v float64, labels ...string) {
+	out.ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 }
 
-func (s sink) counter(d *prometheus.Desc, v float64, labels ...string) {
-	s.ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+func (out sink) counter(d *prometheus.Desc, v float64, labels ...string) {
+	out.ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
 }
 
 // counterIfAny sends nothing where a rare thing has not happened yet.
-func (s sink) counterIfAny(d *prometheus.Desc, n uint64, labels ...string) {
+func (out sink) counterIfAny(d *prometheus.Desc, n uint64, labels ...string) {
 	if n > 0 {
-		s.counter(d, float64(n), labels...)
+		out.counter(d, float64(n), labels...)
 	}
 }
 

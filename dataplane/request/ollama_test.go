@@ -112,11 +112,11 @@ func TestOllamaTurnsStayTogether(t *testing.T) {
 	n := uint64(0)
 	for kind, body := range map[string]func(chat, turn int) (path, body string){
 		"chats": func(chat, turn int) (string, string) {
-			messages := fmt.Sprintf(`{"role":"system","content":"%d %s"}`, chat, strings.Repeat("words of a system prompt ", 60))
+			messages := []string{fmt.Sprintf(`{"role":"system","content":"%d %s"}`, chat, strings.Repeat("words of a system prompt ", 60))}
 			for i := range turn + 1 {
-				messages += fmt.Sprintf(`,{"role":"user","content":"question %d"},{"role":"assistant","content":"answer"}`, i)
+				messages = append(messages, fmt.Sprintf(`{"role":"user","content":"question %d"},{"role":"assistant","content":"answer"}`, i))
 			}
-			return "/api/chat", `{"model":"tiny","messages":[` + messages + `]}`
+			return "/api/chat", `{"model":"tiny","messages":[` + strings.Join(messages, ",") + `]}`
 		},
 		"prompts": func(chat, turn int) (string, string) {
 			return "/api/generate", fmt.Sprintf(`{"model":"tiny","system":"%d %s","prompt":"%s"}`, chat, strings.Repeat("rules ", 200), strings.Repeat("question ", 9*(turn+1)))

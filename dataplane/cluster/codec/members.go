@@ -3,12 +3,15 @@ package codec
 import "time"
 
 const (
-	// MaxMembers bounds the processes that a receiver remembers by their messages, and MaxOwned
-	// those with one token: it has as many connections.
-	MaxMembers, MaxOwned = 256, 64
+	// MaxMembers bounds the processes that a receiver remembers by their messages.
+	MaxMembers = 256
+	// MaxOwned bounds those with one token: it has as many connections.
+	MaxOwned = 64
 	// MaxLeft bounds the processes with one token that leave within LeftFor, before new names are
 	// ignored: each has lines in the log, and a token may have any number of names.
-	MaxLeft, LeftFor = 4 * MaxOwned, time.Minute
+	MaxLeft = 4 * MaxOwned
+	// LeftFor is the time that MaxLeft is for.
+	LeftFor = time.Minute
 )
 
 // Members counts the processes that a receiver knows by their messages, by the owners of their

@@ -500,7 +500,7 @@ func TestRefusalThatIsMended(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "token")
 		h, err := hub.New(hub.Config{Cache: t.TempDir(), Endpoint: "https://hub.test", TokenFile: file, Transport: trips(func(r *http.Request) (*http.Response, error) {
-			answer := &http.Response{StatusCode: 200, Request: r, Body: io.NopCloser(strings.NewReader(text)), ContentLength: -1, Header: http.Header{"X-Repo-Commit": {first}}}
+			answer := &http.Response{StatusCode: http.StatusOK, Request: r, Body: io.NopCloser(strings.NewReader(text)), ContentLength: -1, Header: http.Header{"X-Repo-Commit": {first}}}
 			if r.Header.Get("Authorization") == "" {
 				answer.StatusCode, answer.Header = 401, http.Header{"X-Error-Code": {"GatedRepo"}}
 			}
