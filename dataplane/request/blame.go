@@ -145,24 +145,33 @@ func (e *errorAnswer) blame(now time.Time) {
 }
 
 // undecided takes in that no worker has answered the request well. Where several have failed it,
-// that is the request's own fault.
+// that is the request's own fault. A full worker has not tried.
 func (a *errorAnswers) undecided() {
 	if len(a.list) == 0 {
 		return
 	}
 	now, last := time.Now(), &a.list[len(a.list)-1]
-	paid := 0
+	paid, tried, alike := 0, 0, 0
 	for i := range a.list {
 		e := &a.list[i]
-		w, at := e.rank.Worker, failures[e.cause].fault
 		if e.paid {
 			paid++
 		}
+		if failures[e.cause].fault != faultBusy {
+			tried++
+		}
+		if e.status == last.status {
+			alike++
+		}
+	}
+	for i := range a.list {
+		e := &a.list[i]
+		w, at := e.rank.Worker, failures[e.cause].fault
 		switch {
 		case e.counted || at == faultBusy:
-		case at == faultClient && len(a.list) > 1 && e.status == last.status:
+		case at == faultClient && alike > 1 && e.status == last.status:
 			w.Confirmed(e.status)
-		case at != faultClient && len(a.list) == 1 && !a.x.client.Gone():
+		case at != faultClient && tried == 1 && !a.x.client.Gone():
 			a.x.unexplained(w, now)
 			continue
 		}

@@ -425,3 +425,32 @@ func TestErrorInStreamOfAllPairs(t *testing.T) {
 		}
 	}
 }
+
+// A worker that is full, or ill, confirms no mistake: few others would be asked about it later.
+func TestMistakesThatNobodyConfirms(t *testing.T) {
+	t.Parallel()
+	for _, first := range []int{http.StatusTooManyRequests, http.StatusInternalServerError} {
+		t.Run(strconv.Itoa(first), func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int64
+			workers := []*fakeWorker{newFakeWorker(t, info(1)), newFakeWorker(t, info(1))}
+			for _, w := range workers {
+				w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
+					status := first
+					if asked.Add(1)%2 == 0 {
+						status = http.StatusBadRequest
+					}
+					rw.WriteHeader(status)
+				})
+			}
+			h := start(t, workers)
+			for range 4 {
+				h.post("/generate", idsBody)
+			}
+			assert.EqualValues(t, 8, asked.Load())
+			for _, w := range h.registry.Snapshot().Workers {
+				assert.True(t, w.NeedsSecondOpinion(http.StatusBadRequest), w.URL)
+			}
+		})
+	}
+}

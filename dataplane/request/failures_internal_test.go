@@ -85,6 +85,14 @@ func walkFault(t *testing.T, c cause) {
 	x.errors.failed(again, c)
 	x.errors.undecided()
 	assert.Equal(t, at == faultWorker, faultsOf(again) == 1, "the request has failed elsewhere, too")
+
+	x, rank = failing()
+	full := &worker.Rank{Worker: &worker.Worker{URL: "http://full"}}
+	x.errors.list = append(x.errors.list, errorAnswer{rank: full, finding: findingOf(http.StatusTooManyRequests, false)})
+	x.errors.failed(rank, c)
+	x.errors.undecided()
+	assert.Equal(t, 1, faultsOf(rank), "a full worker has no opinion")
+	assert.Zero(t, faultsOf(full))
 }
 
 // TestCausesOfStatuses: every status has one cause, and no success has any.
