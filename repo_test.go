@@ -73,7 +73,7 @@ var rules = map[string]rule{
 	"dataplane/regularfile":             {never: anyHTTP},
 	"dataplane/modelfile":               {allow: []string{"dataplane/regularfile"}, never: anyHTTP},
 	"dataplane/modelfile/hub":           {allow: []string{"dataplane/modelfile", "dataplane/regularfile"}},
-	"dataplane/fleet/worker":            {allow: []string{"dataplane/regularfile", "dataplane/modelfile", "dataplane/routing/policy", "dataplane/secrets", "dataplane/tlsconfig"}},
+	"dataplane/fleet/worker":            {allow: []string{"dataplane/regularfile", "dataplane/modelfile", "dataplane/routing/policy", "dataplane/secrets", "dataplane/socket", "dataplane/tlsconfig"}},
 	"dataplane/fleet/worker/workertest": {},
 	"dataplane/fleet/load":              {allow: []string{"zmq", "zmq/kvevent", "dataplane/fleet/worker"}, never: anyHTTP},
 	"dataplane/ingest":                  {allow: []string{"radix", "zmq", "zmq/kvevent", "dataplane/fleet/worker", "dataplane/secrets"}},

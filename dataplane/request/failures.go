@@ -59,6 +59,10 @@ var failures = [...]failure{
 		is(errHung), "hung", again | stop | death | lastResort, faultWorker,
 		says(openai.UpstreamTimeout, "No worker answered in time."),
 	},
+	causeShortage: {
+		is(upstream.ErrShortage), "shortage", again | untaken, faultBusy,
+		says(openai.Overloaded, "The router's machine has no file descriptor, port or memory for one more connection to a worker."),
+	},
 	causeUnreachable: {
 		is(upstream.ErrDial), "unreachable", again | untaken | suspect, faultWorker,
 		says(openai.Upstream, "Every worker that was tried failed before it answered."),
@@ -139,6 +143,7 @@ const (
 	causeTransfer          // the KV transfer of a pair failed, and either worker may be at fault
 	causeLate              // a decode worker does not begin although the prompt is prefilled
 	causeHung              // the worker stopped answering its probes while a request waited for it
+	causeShortage          // there was no connection, for lack of something on this machine
 	causeUnreachable       // there was no connection
 	causeTimeout           // no byte came for as long as a worker may take
 	causeDied              // the connection ended before the answer did

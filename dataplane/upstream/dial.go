@@ -43,13 +43,18 @@ func (t *Transport) dial(c *Canceler, to *Target) (*conn, error) {
 	return cn, nil
 }
 
-// dialError names a failed dial: ErrDial says that nothing was sent, a timeout included.
+// dialError names a failed dial: ErrDial and ErrShortage say that nothing was sent, a timeout
+// included.
 func dialError(addr string, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
 		// Whichever is first.
 		return fmt.Errorf("cannot dial %s: %w in time", addr, ErrDial)
 	}
-	return fmt.Errorf("cannot dial %s: %w: %w", addr, ErrDial, err)
+	kind := ErrDial
+	if socket.Shortage(err) {
+		kind = ErrShortage
+	}
+	return fmt.Errorf("cannot dial %s: %w: %w", addr, kind, err)
 }
 
 func (t *Transport) open(ctx context.Context, to *Target) (*conn, error) {

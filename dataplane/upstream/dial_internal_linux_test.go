@@ -2,9 +2,13 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
+	"os"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -39,4 +43,16 @@ func TestDialer(t *testing.T) {
 	_, err = Dialer(nil)(ended, "tcp", addr)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, ln.Close())
+}
+
+// TestShortage: a dial that fails for lack of something here says nothing of the worker.
+func TestShortage(t *testing.T) {
+	for refusal, here := range map[error]bool{syscall.EMFILE: true, syscall.EADDRNOTAVAIL: true, syscall.ECONNREFUSED: false, syscall.EPERM: false} {
+		tr := NewTransport(Config{DialTimeout: time.Minute, Control: func(string, string, syscall.RawConn) error { return os.NewSyscallError("socket", refusal) }})
+		_, err := tr.Do(nil, &Request{Target: Target{Addr: "127.0.0.1:9"}, Method: []byte("GET"), Path: []byte("/")})
+		require.ErrorIs(t, err, ErrDial)
+		require.ErrorIs(t, err, refusal)
+		require.Equal(t, here, errors.Is(err, ErrShortage), refusal)
+		tr.Close()
+	}
 }

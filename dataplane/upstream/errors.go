@@ -11,6 +11,9 @@ var (
 	// ErrDial means that there was no connection, or no TLS session; the worker has seen
 	// nothing of the request.
 	ErrDial = errors.New("upstream: dial failed")
+	// ErrShortage is ErrDial for lack of a descriptor, a port or memory on this machine, which says
+	// nothing of the worker.
+	ErrShortage = fmt.Errorf("%w on this machine", ErrDial)
 	// ErrNoResponse means that the connection ended before the first byte of an answer. The
 	// worker may have seen the request.
 	ErrNoResponse = errors.New("upstream: no response")

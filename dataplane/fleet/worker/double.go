@@ -5,19 +5,19 @@ import (
 	"net/netip"
 )
 
-// socket is where a worker's process listens; the zero value is unknown.
-type socket struct {
+// address is where a worker's process listens; the zero value is unknown.
+type address struct {
 	at   netip.Addr
 	port string
 }
 
-func (w *Worker) socket() (s socket) {
+func (w *Worker) address() (a address) {
 	at := w.probe.at.Load()
 	_, port, err := net.SplitHostPort(w.Addr)
 	if at == nil || err != nil {
-		return s
+		return a
 	}
-	return socket{*at, port}
+	return address{*at, port}
 }
 
 // Double returns the URL of a worker that is the same process by its own description; "" is none.
@@ -61,7 +61,7 @@ func (r *Registry) findDoubles() {
 		if other == w || other != nil && !w.Info().sameShape(other.Info()) {
 			other = nil
 		}
-		certain := other != nil && w.socket() != socket{} && w.socket() == other.socket()
+		certain := other != nil && w.address() != address{} && w.address() == other.address()
 		if w.double.Swap(other) == nil && other != nil {
 			r.cfg.Load().Log.Warn("two workers are one process by its description: name it once", "worker", w.URL, "is", other.URL, "used_apart", !certain)
 		}

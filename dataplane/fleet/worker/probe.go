@@ -8,13 +8,12 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
-	"syscall"
 	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"github.com/warmpath/warmpath/dataplane/modelfile"
+	"github.com/warmpath/warmpath/dataplane/socket"
 	"github.com/warmpath/warmpath/dataplane/tlsconfig"
 )
 
@@ -211,10 +210,6 @@ func (p *prober) do(req *fasthttp.Request, resp *fasthttp.Response, timeout time
 	}, nil
 }
 
-// shortages are failures of this router's own machine. They prove nothing of the worker, and no
-// worker would be left if they all counted as deaths.
-var shortages = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL}
-
 // timedOut reports whether there was no answer in time.
 func timedOut(err error) bool {
 	var late interface{ Timeout() bool } // not net.Error, which fasthttp.ErrTimeout is not
@@ -237,7 +232,7 @@ func classify(err error) State {
 		return Ready
 	case errors.Is(err, errNotReady), refusesTLS(err):
 		return Probing
-	case timedOut(err), slices.ContainsFunc(shortages, func(e error) bool { return errors.Is(err, e) }):
+	case timedOut(err), socket.Shortage(err):
 		return Slow
 	default:
 		return Dead
