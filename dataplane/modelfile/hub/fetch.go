@@ -345,10 +345,14 @@ func (f *fetching) replace(name string, create func(temporary string) error) err
 	return cacheError(err)
 }
 
-// cacheError adds the remedy to an error of the disk.
+var temporaryName = regexp.MustCompile(`\.?[A-Z2-7]{26,}\.incomplete`)
+
+// cacheError adds the remedy to an error of the disk, and leaves out the names of temporary files,
+// which differ from one attempt to the next.
 func cacheError(err error) error {
 	if err == nil {
 		return nil
 	}
+	err = errors.New(temporaryName.ReplaceAllString(err.Error(), ""))
 	return fmt.Errorf("cannot write to the hub's cache: %w: set HF_HUB_CACHE to a folder that this user may write", err)
 }

@@ -532,6 +532,17 @@ func TestRefusalThatIsMended(t *testing.T) {
 	})
 }
 
+// TestCacheThatCannotBeWritten: the reason has the same text each time, so that it is logged once.
+func TestCacheThatCannotBeWritten(t *testing.T) {
+	h, cache, _ := newFakeHub(t).client(t, nil)
+	require.NoError(t, os.MkdirAll(filepath.Join(qwen.Folder(cache), "refs", "main", "folder"), 0o700))
+	_, once := find(t, h, qwen)
+	_, again := find(t, h, qwen)
+	require.ErrorContains(t, once, "refs/main")
+	require.ErrorContains(t, once, "set HF_HUB_CACHE")
+	require.Equal(t, once.Error(), again.Error())
+}
+
 // hanging is content that does not come.
 type hanging struct{ ctx context.Context } //nolint:containedctx // of one answer
 

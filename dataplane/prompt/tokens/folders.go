@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -68,6 +69,9 @@ func (ms *Models) ownKeyLocked(name string) string {
 
 func (ms *Models) ownLocked(name string) ownFolder { return ms.own[ms.ownKeyLocked(name)] }
 
+// addresses differ from one attempt to the next: a connection's own port, the hub's many hosts.
+var addresses = regexp.MustCompile(`\S*:[0-9]+`)
+
 // fetch finds the operator's models of the hub in the background.
 func (ms *Models) fetch() {
 	for hub, keys := range ms.wanted {
@@ -76,8 +80,8 @@ func (ms *Models) fetch() {
 			path, err := ms.cfg.Hub.Folder(ms.ctx, hub, func(err error) {
 				err = brief(err)
 				ms.setOwn(keys, ownFolder{err: err})
-				if err.Error() != said {
-					said = err.Error()
+				if why := addresses.ReplaceAllString(err.Error(), ""); why != said {
+					said = why
 					ms.cfg.Log.Warn("a model's files cannot be had now, which is tried again", "model", hub, "reason", err)
 				}
 			})
@@ -101,9 +105,11 @@ func (ms *Models) setOwn(keys []string, found ownFolder) {
 	}
 	for name, sl := range ms.served {
 		if slices.Contains(keys, ms.ownKeyLocked(name)) {
-			for worker := range sl.workers {
+			for worker, o := range sl.workers {
+				o.fingerprint = fingerprint{} // else workers differ until all are read
 				ms.readLocked(name, sl, worker)
 			}
+			ms.updateLocked(name, sl)
 		}
 	}
 }

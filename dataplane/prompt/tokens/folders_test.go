@@ -76,12 +76,18 @@ func TestWorkersFilesUntilTheHubHas(t *testing.T) {
 	h := newFakeHub()
 	s := newTestModelsOf(t, map[string]string{"": "some/model"}, h)
 	theirs, own := modelFolder(t, template+" "), modelFolder(t, template)
-	s.models.WorkerUp("w", "m", tokens.Settings{Version: "0.5.23", Model: theirs})
-	h.delays <- errors.New("no route to the hub")
+	for _, w := range []string{"v", "w"} {
+		s.models.WorkerUp(w, "m", tokens.Settings{Version: "0.5.23", Model: theirs})
+	}
+	for _, port := range []string{"1", "23", "456"} {
+		h.delays <- errors.New("lookup hub: read udp 10.0.0.5:" + port + "->10.0.0.1:53: i/o timeout")
+	}
 	s.loaded(t)
 	require.Equal(t, theirs, s.models.Status()[0].Folder)
 	h.found <- own
 	testkit.Await(t, "the operator's model", func() bool { return s.models.Status()[0].Folder == own })
+	require.Equal(t, 1, s.logs.count("cannot be had now"), "said once, whatever the port")
+	require.Zero(t, s.logs.count(differ), "nor do workers differ while the operator's model is read")
 }
 
 // TestModelThatTheHubRefuses: the reason stays, and is logged once, until it is mended.
