@@ -33,7 +33,7 @@ type finding struct {
 	Name   string `json:"name"`
 	State  string `json:"state"`
 	Detail string `json:"detail"`
-	Advice string `json:"advice,omitempty"` // against it
+	Advice string `json:"advice,omitempty"` // the remedy
 }
 
 func newDoctorCommand() *cobra.Command {
