@@ -277,16 +277,21 @@ func (m *Manager) Remove(url string, atOnce bool) (Removal, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.members[spec.URL]
-	if t == nil || m.ctx == nil {
+	_, added := m.added[spec.URL] // and may wait for the end of an earlier removal
+	if t == nil && !added || m.ctx == nil {
 		return Removal{}, fmt.Errorf("cannot remove worker %s: %w", secrets.MaskURL(spec.URL), worker.ErrUnknown)
 	}
 	delete(m.added, spec.URL)
-	m.banned[spec.URL], t.removed = time.Time{}, true
-	if atOnce {
-		m.removeLocked(t)
+	m.banned[spec.URL] = time.Time{}
+	var done Removal
+	if t != nil {
+		t.removed = true
+		if atOnce {
+			m.removeLocked(t)
+		}
+		done.InFlight = t.w.InFlight()
 	}
 	m.reconcileNowLocked()
-	done := Removal{InFlight: t.w.InFlight()}
 	for _, f := range m.sources {
 		if f.names(spec.URL) {
 			done.NamedBy = append(done.NamedBy, f.source.Name())

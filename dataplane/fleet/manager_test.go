@@ -31,8 +31,20 @@ type harness struct {
 	registry *worker.Registry
 	at       atomic.Value // net.Addr: all names lead to one process there; unset: each to its own
 
-	mu    sync.Mutex
-	model map[string]string // by host:port; "": refuses connections; guarded by mu
+	mu      sync.Mutex
+	model   map[string]string // by host:port; "": refuses connections; guarded by mu
+	forgets time.Duration     // until a worker's cache is forgotten; guarded by mu
+}
+
+// Up implements worker.Observer.
+func (*harness) Up(*worker.Worker, *worker.Info) {}
+
+// Down implements worker.Observer.
+func (y *harness) Down(*worker.Worker) {
+	y.mu.Lock()
+	d := y.forgets
+	y.mu.Unlock()
+	time.Sleep(d)
 }
 
 // inHarness runs f with a manager that drains for a minute.
@@ -41,7 +53,7 @@ func inHarness(t *testing.T, f func(y *harness)) {
 	bubbletest.Test(t, func(t *testing.T) {
 		y := &harness{t: t, model: map[string]string{}}
 		log := slog.New(slog.DiscardHandler)
-		y.registry = worker.NewRegistry(worker.Config{Dial: y.dial, LoadEvery: -1, Log: log}, nil)
+		y.registry = worker.NewRegistry(worker.Config{Dial: y.dial, LoadEvery: -1, Log: log}, y)
 		y.manager = NewManager(y.registry, nil, Config{Drain: time.Minute, Log: log})
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -617,6 +629,32 @@ func TestManagerObeysOperators(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, Removal{}, removed)
 		y.has(map[string]string{"a": ready, "b": ready}, "what an operator removes is held by nothing")
+	})
+}
+
+// TestRemovalDuringARemoval: a worker that is added while its last removal goes on
+// can be removed, at once too.
+func TestRemovalDuringARemoval(t *testing.T) {
+	inHarness(t, func(y *harness) {
+		y.run("m", "a")
+		add := func() { require.NoError(t, y.manager.Add(specsOf("a")[0])) }
+		remove := func(want error) {
+			_, err := y.manager.Remove("http://a:1", true)
+			require.ErrorIs(t, err, want)
+		}
+		add()
+		y.pass(time.Second)
+		y.forgets = time.Minute
+		remove(nil)
+		add()
+		require.ErrorIs(t, y.manager.Add(specsOf("a")[0]), worker.ErrDuplicate)
+		remove(nil)
+		remove(worker.ErrUnknown)
+		y.pass(2 * time.Minute)
+		y.has(map[string]string{}, "the first removal has ended")
+		add()
+		y.pass(time.Second)
+		y.has(map[string]string{"a": ready}, "the second removal bars it from nothing")
 	})
 }
 
