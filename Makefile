@@ -161,11 +161,11 @@ nocgo: ## build and vet without cgo
 purego: setup-tests
 	go test -vet=off -tags purego -run Hash ./radix
 
-# The build with CURVE, which alone is linked against libzmq.
+# The build with CURVE, which alone is linked against libzmq. It shares what vet and race compile.
 .PHONY: libzmq
 libzmq: setup-tests
-	go vet -tags libzmq ./zmq
-	scripts/gotest.sh libzmq ./zmq -race -vet=off $(TESTLINK) -tags libzmq -run Curve
+	go vet -race -tags invariants,libzmq ./zmq
+	scripts/gotest.sh libzmq ./zmq -race -vet=off $(TESTLINK) -tags invariants,libzmq -run Curve
 
 .PHONY: test-gpu
 test-gpu: setup ## test and benchmark package nvml with a real GPU and its driver
