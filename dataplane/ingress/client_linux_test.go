@@ -9,6 +9,7 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // watchedPair returns a client's end of a connection, and the server's while it serves a
@@ -67,7 +68,7 @@ func TestClientGuard(t *testing.T) {
 }
 
 func TestClientOfOthers(t *testing.T) {
-	_, server := pair(t)
+	_, server := testkit.TCPPair(t)
 	cl := ingress.ClientOf(server)
 	if cl != nil {
 		t.Fatal("ClientOf a plain connection is not nil")

@@ -14,24 +14,8 @@ import (
 
 	"github.com/warmpath/warmpath/dataplane/ingress"
 	"github.com/warmpath/warmpath/dataplane/ingress/ingresstest"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
-
-// pair returns both ends of a TCP connection.
-func pair(t testing.TB) (client, server *net.TCPConn) {
-	t.Helper()
-	ln := ingresstest.Listen(t)
-	defer ln.Close()
-	c, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close(); s.Close() })
-	return c.(*net.TCPConn), s.(*net.TCPConn)
-}
 
 type wrapper struct{ net.Conn }
 
@@ -54,7 +38,7 @@ func TestWatcherSeesClientLeave(t *testing.T) {
 	for _, tt := range tests {
 		for _, before := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/before=%v", tt.name, before), func(t *testing.T) {
-				client, server := pair(t)
+				client, server := testkit.TCPPair(t)
 				var watched net.Conn = server
 				if tt.wrap != nil {
 					watched = tt.wrap(server)
@@ -81,7 +65,7 @@ func TestWatcherSeesClientLeave(t *testing.T) {
 // then leaves.
 func TestWatcherIgnoresBytes(t *testing.T) {
 	w := ingresstest.StartWatcher(t)
-	client, server := pair(t)
+	client, server := testkit.TCPPair(t)
 	var left atomic.Bool
 	gone := make(chan struct{})
 	stop, err := w.Watch(server, func() {
@@ -168,7 +152,7 @@ func TestWatcherClosed(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(context.Background()) }()
-	_, server := pair(t)
+	_, server := testkit.TCPPair(t)
 	stop, err := w.Watch(server, func() {})
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +175,7 @@ func TestWatcherCrowd(t *testing.T) {
 	var wg sync.WaitGroup
 	clients := make([]*net.TCPConn, crowd)
 	for i := range crowd {
-		client, server := pair(t)
+		client, server := testkit.TCPPair(t)
 		clients[i] = client
 		wg.Add(1)
 		stop, err := w.Watch(server, wg.Done)

@@ -11,26 +11,14 @@ import (
 	"time"
 
 	"github.com/warmpath/warmpath/dataplane/socket"
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // socketPair returns a socket and the plain connection at its other end.
 func socketPair(t testing.TB) (s net.Conn, peer *net.TCPConn) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	near, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	far, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { near.Close(); far.Close() })
-	return socket.New(near), far.(*net.TCPConn)
+	near, far := testkit.TCPPair(t)
+	return socket.New(near), far
 }
 
 // TestSocketMovesBytes sends more than any buffer of the kernel takes, both ways at once, in

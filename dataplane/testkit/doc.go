@@ -1,2 +1,3 @@
-// Package testkit serves tests: a wait for a condition, and a text that goroutines write.
+// Package testkit serves tests: a wait for a condition, a text that goroutines write, and both ends
+// of a connection.
 package testkit

@@ -26,14 +26,7 @@ import (
 // certificate was refused.
 func meet(t *testing.T, server, client *tls.Config) (s, c *tls.Conn, serverErr, clientErr error) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	dialed, err := net.Dial("tcp", l.Addr().String())
-	require.NoError(t, err)
-	accepted, err := l.Accept()
-	require.NoError(t, err)
-	t.Cleanup(func() { _, _ = dialed.Close(), accepted.Close() })
+	dialed, accepted := testkit.TCPPair(t)
 	for _, nc := range []net.Conn{dialed, accepted} {
 		require.NoError(t, nc.SetDeadline(time.Now().Add(time.Minute)))
 	}

@@ -12,20 +12,7 @@ import (
 // idleConn returns an idle connection to a worker, and the worker's end of it.
 func idleConn(t *testing.T) (*conn, net.Conn) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	near, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	peer, err := ln.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { near.Close(); peer.Close() })
+	near, peer := testkit.TCPPair(t)
 	return newConn(near, near, &Target{Addr: "worker"}, new(sync.Pool)), peer
 }
 
