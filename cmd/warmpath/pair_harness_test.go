@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/warmpath/warmpath/bench/sim"
+	"github.com/warmpath/warmpath/dataplane/leaktest"
 	"github.com/warmpath/warmpath/dataplane/router"
 	"github.com/warmpath/warmpath/dataplane/testkit"
 )
@@ -57,14 +58,7 @@ func leaveNothing(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
-		rest := []goleak.Option{
-			before,
-			// fasthttp keeps one clock for the Date header of all servers of a process, for ever, and what cleans up idle
-			// connections and goroutines for 10 s after the last.
-			goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-			goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
-			goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
-		}
+		rest := append(leaktest.FastHTTP(), before)
 		testkit.AwaitThat(t, func() bool { return goleak.Find(rest...) == nil }, func() string { return fmt.Sprint(goleak.Find(rest...)) })
 	})
 }

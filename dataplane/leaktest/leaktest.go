@@ -29,3 +29,13 @@ func (p patient) Run() int {
 	}
 	return code
 }
+
+// FastHTTP ignores the goroutines that fasthttp leaves: two sleep for up to 10 s after the end of
+// their owner and then end, the third is a clock of the whole process.
+func FastHTTP() []goleak.Option {
+	return []goleak.Option{
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+	}
+}

@@ -21,19 +21,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	leaktest.Main(
-		m,
-		// fasthttp refreshes its Date header from one goroutine for the life of the process.
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-		// fasthttp's own client, in its benchmark only, never ends these.
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean"),
-		// A server's pool looks after its idle goroutines for up to 10 s after it ended.
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"),
-		// fasthttp's own client, in its benchmark only, never ends these.
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean"),
-	)
+	// fasthttp's own client, in its benchmark only, never ends the last.
+	leaktest.Main(m, append(leaktest.FastHTTP(), goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean"))...)
 }
 
 // worker is an upstream server that follows a test's script, connection by connection.
