@@ -119,6 +119,10 @@ var rules = map[string]rule{
 	"dataplane/leaktest":          {never: anyHTTP},
 	"dataplane/testkit":           {never: anyHTTP},
 	"dataplane/tlsconfig/tlstest": {never: anyHTTP},
+	"dataplane/request/requesttest": {allow: []string{
+		"radix", "zmq", "dataplane/admin", "dataplane/cluster/natstest", "dataplane/fleet", "dataplane/fleet/worker", "dataplane/ingest", "dataplane/ingress",
+		"dataplane/request", "dataplane/routing", "dataplane/routing/policy", "dataplane/testkit", "dataplane/tlsconfig/tlstest", "dataplane/upstream",
+	}},
 	"dataplane/ingress/ingresstest": {allow: []string{
 		"dataplane/cluster/natstest", "dataplane/ingress", "dataplane/tlsconfig/tlstest",
 	}},

@@ -19,54 +19,54 @@ import (
 func TestFlush(t *testing.T) {
 	idle, busy := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	asked := make(chan string, 1)
-	idle.on("/flush_cache", func(rw http.ResponseWriter, r *http.Request) {
+	idle.On("/flush_cache", func(rw http.ResponseWriter, r *http.Request) {
 		asked <- r.Method + " " + r.RequestURI
 		_, _ = io.WriteString(rw, "Cache flushed.\n")
 	})
-	busy.on("/flush_cache", func(rw http.ResponseWriter, _ *http.Request) {
+	busy.On("/flush_cache", func(rw http.ResponseWriter, _ *http.Request) {
 		rw.WriteHeader(http.StatusBadRequest)
 		_, _ = io.WriteString(rw, "Flush cache failed.\n")
 	})
 	for _, w := range []*fakeWorker{idle, busy} {
-		w.answers("/v1/chat/completions", `{"choices":[{"text":"","message":{"content":""}}],"usage":{"prompt_tokens":400,"prompt_tokens_details":{"cached_tokens":0}}}`)
+		w.Answers("/v1/chat/completions", `{"choices":[{"text":"","message":{"content":""}}],"usage":{"prompt_tokens":400,"prompt_tokens_details":{"cached_tokens":0}}}`)
 	}
-	h := start(t, []*fakeWorker{idle, busy}, settings{})
+	h := start(t, []*fakeWorker{idle, busy})
 	for i := range 2 {
-		h.post("/v1/chat/completions", `{"model":"tiny","messages":[{"role":"user","content":"`+strings.Repeat(strconv.Itoa(i)+" words ", 200)+`"}]}`)
+		h.Post("/v1/chat/completions", `{"model":"tiny","messages":[{"role":"user","content":"`+strings.Repeat(strconv.Itoa(i)+" words ", 200)+`"}]}`)
 	}
-	h.awaitIdle()
-	require.NotZero(t, h.held())
+	h.AwaitIdle()
+	require.NotZero(t, h.Held())
 
-	resp, body := h.post("/flush_cache?timeout=3", "")
+	resp, body := h.Post("/flush_cache?timeout=3", "")
 	assert.Equal(t, http.StatusBadGateway, resp.StatusCode, body)
 	var told admin.Flushed
 	require.NoError(t, json.Unmarshal([]byte(body), &told))
 	assert.Equal(t, admin.Flushed{
-		Flushed: []string{idle.url}, Failed: []admin.FailedWorker{{URL: busy.url, Error: "status 400: Flush cache failed."}},
+		Flushed: []string{idle.URL}, Failed: []admin.FailedWorker{{URL: busy.URL, Error: "status 400: Flush cache failed."}},
 	}, told)
 	assert.Equal(t, "POST /flush_cache?timeout=3", <-asked)
-	for _, r := range h.registry.Snapshot().Ranks {
-		if r.Worker.URL == idle.url {
-			assert.Zero(t, h.router.Approx.Held(r))
+	for _, r := range h.Registry.Snapshot().Ranks {
+		if r.Worker.URL == idle.URL {
+			assert.Zero(t, h.Routing.Approx.Held(r))
 		}
 	}
 
-	busy.on("/flush_cache", func(http.ResponseWriter, *http.Request) {})
-	resp, body = h.post("/flush_cache", "")
+	busy.On("/flush_cache", func(http.ResponseWriter, *http.Request) {})
+	resp, body = h.Post("/flush_cache", "")
 	assert.Equal(t, http.StatusOK, resp.StatusCode, body)
-	assert.Zero(t, h.held())
+	assert.Zero(t, h.Held())
 	<-asked
 	for _, browser := range [][]string{
 		{"User-Agent", "Mozilla/5.0 (X11; Linux x86_64)"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "none"}, {"Referer", "http://evil.example/"},
 	} {
-		resp, body = h.do(http.MethodGet, h.base+"/flush_cache", "", browser...)
+		resp, body = h.Do(http.MethodGet, h.Base+"/flush_cache", "", browser...)
 		assert.Equal(t, http.StatusForbidden, resp.StatusCode, "a link must not flush caches: %v %s", browser, body)
 	}
 	assert.Empty(t, asked)
-	resp, body = h.do(http.MethodGet, h.base+"/flush_cache?timeout=3", "")
+	resp, body = h.Do(http.MethodGet, h.Base+"/flush_cache?timeout=3", "")
 	assert.Equal(t, http.StatusOK, resp.StatusCode, body)
 	assert.Equal(t, "POST /flush_cache?timeout=3", <-asked)
-	resp, _ = h.do(http.MethodDelete, h.base+"/flush_cache", "")
+	resp, _ = h.Do(http.MethodDelete, h.Base+"/flush_cache", "")
 	assert.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
 }
 
@@ -75,41 +75,33 @@ func TestAllWorkersAreTold(t *testing.T) {
 	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	const body = `{"lora_name":"poet","lora_path":"/adapters/poet"}`
 	for _, path := range []string{"/load_lora_adapter", "/unload_lora_adapter", "/start_profile", "/stop_profile"} {
-		a.answers(path, `{"success":true}`)
+		a.Answers(path, `{"success":true}`)
 	}
-	b.on("/load_lora_adapter", func(rw http.ResponseWriter, _ *http.Request) { http.Error(rw, "no such folder", http.StatusBadRequest) })
-	h := start(t, []*fakeWorker{a, b}, settings{})
-	resp, got := h.post("/load_lora_adapter", body)
+	b.On("/load_lora_adapter", func(rw http.ResponseWriter, _ *http.Request) { http.Error(rw, "no such folder", http.StatusBadRequest) })
+	h := start(t, []*fakeWorker{a, b})
+	resp, got := h.Post("/load_lora_adapter", body)
 	assert.Equal(t, http.StatusBadGateway, resp.StatusCode, got)
 	var told admin.Told
 	require.NoError(t, json.Unmarshal([]byte(got), &told))
-	assert.Equal(t, admin.Told{Done: []string{a.url}, Failed: []admin.FailedWorker{{URL: b.url, Error: "status 400: no such folder"}}}, told)
-	assert.Equal(t, []string{body, body}, []string{a.lastBody(), b.lastBody()})
-	resp, got = h.post("/start_profile", "")
+	assert.Equal(t, admin.Told{Done: []string{a.URL}, Failed: []admin.FailedWorker{{URL: b.URL, Error: "status 400: no such folder"}}}, told)
+	assert.Equal(t, []string{body, body}, []string{a.LastBody(), b.LastBody()})
+	resp, got = h.Post("/start_profile", "")
 	assert.Equal(t, http.StatusBadGateway, resp.StatusCode)
-	assert.Contains(t, got, `"done":["`+a.url+`"]`)
-	resp, _ = h.do(http.MethodGet, h.base+"/load_lora_adapter", "")
+	assert.Contains(t, got, `"done":["`+a.URL+`"]`)
+	resp, _ = h.Do(http.MethodGet, h.Base+"/load_lora_adapter", "")
 	assert.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
-}
-
-// held returns the tokens of all ranks in the approximate tree.
-func (h *harness) held() (tokens int64) {
-	for _, r := range h.registry.Snapshot().Ranks {
-		tokens += h.router.Approx.Held(r)
-	}
-	return tokens
 }
 
 // TestFlushIsForOperators: with a listener for operators, clients cannot flush.
 func TestFlushIsForOperators(t *testing.T) {
 	w := newFakeWorker(t, info(1))
-	w.on("/flush_cache", func(http.ResponseWriter, *http.Request) {})
-	h := start(t, []*fakeWorker{w}, settings{key: "secret"})
+	w.On("/flush_cache", func(http.ResponseWriter, *http.Request) {})
+	h := start(t, []*fakeWorker{w}, withOperator("secret"))
 	for _, tt := range []struct {
 		base, key string
 		want      int
-	}{{h.base, "secret", http.StatusNotFound}, {h.operator, "", http.StatusUnauthorized}, {h.operator, "secret", http.StatusOK}} {
-		resp, got := h.do(http.MethodPost, tt.base+"/flush_cache", "", "Authorization", "Bearer "+tt.key)
+	}{{h.Base, "secret", http.StatusNotFound}, {h.Operator, "", http.StatusUnauthorized}, {h.Operator, "secret", http.StatusOK}} {
+		resp, got := h.Do(http.MethodPost, tt.base+"/flush_cache", "", "Authorization", "Bearer "+tt.key)
 		assert.Equal(t, tt.want, resp.StatusCode, tt)
 		if tt.want == http.StatusNotFound {
 			assert.Contains(t, got, "--operator-listen", "it says where")
@@ -119,15 +111,15 @@ func TestFlushIsForOperators(t *testing.T) {
 
 // TestRefusalsAreCounted: an operator with the right key waits for nobody who guesses.
 func TestRefusalsAreCounted(t *testing.T) {
-	h := start(t, []*fakeWorker{newFakeWorker(t, info(1))}, settings{key: "secret"})
+	h := start(t, []*fakeWorker{newFakeWorker(t, info(1))}, withOperator("secret"))
 	right := []string{"Authorization", "Bearer secret"}
 	for _, header := range [][]string{nil, {"Authorization", "Bearer wrong"}, {"Authorization", "Basic secret"}, {"Origin", "http://evil.example"}} {
-		resp, got := h.do(http.MethodGet, h.operator+"/status", "", header...)
+		resp, got := h.Do(http.MethodGet, h.Operator+"/status", "", header...)
 		assert.Contains(t, []int{http.StatusUnauthorized, http.StatusForbidden}, resp.StatusCode, got)
-		resp, got = h.do(http.MethodGet, h.operator+"/status", "", right...)
+		resp, got = h.Do(http.MethodGet, h.Operator+"/status", "", right...)
 		assert.Equal(t, http.StatusOK, resp.StatusCode, got)
 	}
-	_, got := h.do(http.MethodGet, h.operator+"/metrics", "", right...)
+	_, got := h.Do(http.MethodGet, h.Operator+"/metrics", "", right...)
 	for _, line := range []string{`{reason="no_key"} 1`, `{reason="wrong_key"} 2`, `{reason="foreign"} 1`} {
 		assert.Contains(t, got, "warmpath_operator_refused_total"+line)
 	}

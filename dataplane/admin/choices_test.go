@@ -13,7 +13,7 @@ import (
 
 func (h *harness) get(path string, into any) (status int, body string) {
 	h.t.Helper()
-	resp, got := h.do(http.MethodGet, h.operator+path, "")
+	resp, got := h.Do(http.MethodGet, h.Operator+path, "")
 	if resp.StatusCode == http.StatusOK {
 		require.NoError(h.t, json.Unmarshal([]byte(got), into), got)
 	}
@@ -25,14 +25,14 @@ func (h *harness) get(path string, into any) (status int, body string) {
 func TestRecentChoices(t *testing.T) {
 	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	for _, w := range []*fakeWorker{a, b} {
-		w.answers("/generate", idsReply)
+		w.Answers("/generate", idsReply)
 	}
-	h := start(t, []*fakeWorker{a, b}, settings{})
+	h := start(t, []*fakeWorker{a, b})
 	var list admin.RecentChoices
 	_, body := h.get("/choices", &list)
 	require.Equal(t, "{\"choices\":[]}\n", body, "before the first request")
 	before, _ := h.explain("", idsBody)
-	resp, _ := h.do(http.MethodPost, h.base+"/generate", idsBody, "X-Request-Id", "<b>mine</b>")
+	resp, _ := h.Do(http.MethodPost, h.Base+"/generate", idsBody, "X-Request-Id", "<b>mine</b>")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 
 	status, _ := h.get("/choices", &list)
@@ -67,11 +67,11 @@ func TestRecentChoices(t *testing.T) {
 func TestWhatIfOfChoices(t *testing.T) {
 	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	for _, w := range []*fakeWorker{a, b} {
-		w.answers("/generate", idsReply)
+		w.Answers("/generate", idsReply)
 	}
-	h := start(t, []*fakeWorker{a, b}, settings{})
+	h := start(t, []*fakeWorker{a, b})
 	for range 4 {
-		h.post("/generate", idsBody)
+		h.Post("/generate", idsBody)
 	}
 	var got admin.WhatIf
 	status, _ := h.get("/what_if", &got)
@@ -90,15 +90,15 @@ func TestWhatIfOfChoices(t *testing.T) {
 
 func TestRecentChoicesOfPairs(t *testing.T) {
 	p, d := newPair(t, 1, 2)
-	h := start(t, append(p, d...), settings{})
-	resp, _ := h.post("/generate", idsBody)
+	h := start(t, append(p, d...))
+	resp, _ := h.Post("/generate", idsBody)
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	var list admin.RecentChoices
 	h.get("/choices", &list)
 	require.Len(t, list.Choices, 1)
 	var one admin.ExplainedChoice
 	h.get(fmt.Sprintf("/choices?number=%d", list.Choices[0].Number), &one)
-	require.Equal(t, p[0].url, one.Choice.Worker)
+	require.Equal(t, p[0].URL, one.Choice.Worker)
 	require.NotEmpty(t, one.Choice.DecodeWhy)
 	require.Equal(t, one.Choice.Decode, one.Explained.Pair.Decode)
 	require.Len(t, one.Explained.Pair.Decodes, 2)

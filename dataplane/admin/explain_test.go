@@ -16,7 +16,7 @@ const answerWithUsage = `{"choices":[{"text":"","message":{"content":""}}],"usag
 
 func (h *harness) explain(query, body string) (admin.Explained, int) {
 	h.t.Helper()
-	resp, got := h.do(http.MethodPost, h.operator+"/explain"+query, body)
+	resp, got := h.Do(http.MethodPost, h.Operator+"/explain"+query, body)
 	var e admin.Explained
 	if resp.StatusCode == http.StatusOK {
 		require.NoError(h.t, json.Unmarshal([]byte(got), &e), got)
@@ -27,9 +27,9 @@ func (h *harness) explain(query, body string) (admin.Explained, int) {
 func TestExplain(t *testing.T) {
 	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(2))
 	for _, w := range []*fakeWorker{a, b} {
-		w.answers("/v1/chat/completions", answerWithUsage)
+		w.Answers("/v1/chat/completions", answerWithUsage)
 	}
-	h := start(t, []*fakeWorker{a, b}, settings{})
+	h := start(t, []*fakeWorker{a, b})
 	bodies := map[string]string{
 		"chat":        `{"model":"tiny","messages":[{"role":"user","content":"` + strings.Repeat("words ", 100) + `"}]}`,
 		"messages":    `{"model":"tiny","max_tokens":8,"system":"` + strings.Repeat("words ", 100) + `","messages":[{"role":"user","content":"hi"}]}`,
@@ -64,18 +64,18 @@ func TestExplain(t *testing.T) {
 		require.Equal(t, e.Winner, again.Winner)
 		require.Equal(t, e.Turn, again.Turn, "it is no request")
 	}
-	require.Empty(t, a.lastBody()+b.lastBody(), "nothing was sent anywhere")
+	require.Empty(t, a.LastBody()+b.LastBody(), "nothing was sent anywhere")
 
 	// After an answer, its rank is the one that is warm, and the next request goes where it is
 	// explained to go.
-	resp, _ := h.post("/v1/chat/completions", bodies["chat"])
+	resp, _ := h.Post("/v1/chat/completions", bodies["chat"])
 	served := resp.Header.Get("X-Warmpath-Worker")
-	h.awaitIdle()
+	h.AwaitIdle()
 	e, _ := h.explain("", bodies["chat"])
 	require.Equal(t, served, e.Winner)
 	require.Positive(t, e.Ranks[indexOf(e, served)].Overlap.GPU)
 	require.Equal(t, "approximate", e.Ranks[indexOf(e, served)].Overlap.Source)
-	resp, _ = h.post("/v1/chat/completions", bodies["chat"])
+	resp, _ = h.Post("/v1/chat/completions", bodies["chat"])
 	require.Equal(t, e.Winner, resp.Header.Get("X-Warmpath-Worker"))
 }
 
@@ -89,10 +89,10 @@ func indexOf(e admin.Explained, id string) int {
 }
 
 func TestExplainRefuses(t *testing.T) {
-	h := start(t, []*fakeWorker{newFakeWorker(t, info(1))}, settings{key: "secret"})
+	h := start(t, []*fakeWorker{newFakeWorker(t, info(1))}, withOperator("secret"))
 	_, status := h.explain("", `{"text":"a"}`)
 	require.Equal(t, http.StatusUnauthorized, status, "prompts tell what others have asked")
-	resp, _ := h.do(http.MethodPost, h.base+"/explain", `{"text":"a"}`)
+	resp, _ := h.Do(http.MethodPost, h.Base+"/explain", `{"text":"a"}`)
 	require.Equal(t, http.StatusNotFound, resp.StatusCode, "the clients' listener does not explain")
 	for _, tt := range []struct {
 		method, query, body string
@@ -104,7 +104,7 @@ func TestExplainRefuses(t *testing.T) {
 		{http.MethodPost, "", `{"text":"a"}`, http.StatusOK},
 		{http.MethodPost, "", `{"model":"other","text":"a"}`, http.StatusOK},
 	} {
-		resp, got := h.do(tt.method, h.operator+"/explain"+tt.query, tt.body, "Authorization", "Bearer secret")
+		resp, got := h.Do(tt.method, h.Operator+"/explain"+tt.query, tt.body, "Authorization", "Bearer secret")
 		require.Equal(t, tt.want, resp.StatusCode, "%s %s: %s", tt.query, tt.body, got)
 		if strings.Contains(tt.body, "other") {
 			require.Contains(t, got, `"error":"cannot route`)
@@ -120,17 +120,17 @@ func TestEveryPolicyServes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 			for _, w := range []*fakeWorker{a, b} {
-				w.answers("/v1/completions", answerWithUsage)
+				w.Answers("/v1/completions", answerWithUsage)
 			}
-			h := start(t, []*fakeWorker{a, b}, settings{policy: name})
+			h := start(t, []*fakeWorker{a, b}, withPolicy(name))
 			body := `{"model":"tiny","prompt":"` + strings.Repeat("some words ", 200) + `"}`
 			before, _ := h.explain("", body)
 			require.Empty(t, before.Error)
 			require.NotEmpty(t, before.Winner)
-			resp, _ := h.post("/v1/completions", body)
+			resp, _ := h.Post("/v1/completions", body)
 			first := resp.Header.Get("X-Warmpath-Worker")
 			require.Equal(t, http.StatusOK, resp.StatusCode)
-			h.awaitIdle()
+			h.AwaitIdle()
 			switch name {
 			case "approx", "lmetric", "staleness", "dynamo":
 				for range 5 { // idle again: the rank that has the prefix
@@ -144,16 +144,16 @@ func TestEveryPolicyServes(t *testing.T) {
 
 func TestTrustIsLearntFromAnswers(t *testing.T) {
 	w := newFakeWorker(t, info(1))
-	h := start(t, []*fakeWorker{w}, settings{})
+	h := start(t, []*fakeWorker{w})
 	body := `{"model":"tiny","messages":[{"role":"user","content":"` + strings.Repeat("words ", 300) + `"}]}`
 	tell := func(cached string) {
-		w.answers("/v1/chat/completions", `{"choices":[{"text":"","message":{"content":""}}],"usage":{"prompt_tokens":400,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":`+cached+`}}}`)
-		h.post("/v1/chat/completions", body)
+		w.Answers("/v1/chat/completions", `{"choices":[{"text":"","message":{"content":""}}],"usage":{"prompt_tokens":400,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":`+cached+`}}}`)
+		h.Post("/v1/chat/completions", body)
 	}
 	for range 12 {
 		tell("399")
 	}
-	st := h.admin.Status().Workers[0]
+	st := h.Admin.Status().Workers[0]
 	require.InDelta(t, 1, st.Trust.Accuracy, 1e-9)
 	require.InDelta(t, 1, st.Trust.Credit, 1e-9)
 	require.InDelta(t, 5, st.Trust.CheckSeconds, 1e-9)
@@ -162,11 +162,11 @@ func TestTrustIsLearntFromAnswers(t *testing.T) {
 		tell("399") // believed again, since an answer that contradicts is learnt from
 		tell("0")
 	}
-	st = h.admin.Status().Workers[0]
+	st = h.Admin.Status().Workers[0]
 	require.Less(t, st.Trust.Accuracy, 0.85)
 	require.Less(t, st.Trust.Credit, 0.9)
 	require.LessOrEqual(t, st.Trust.CheckSeconds, 1.0)
-	_, metrics := h.do(http.MethodGet, h.operator+"/metrics", "")
+	_, metrics := h.Do(http.MethodGet, h.Operator+"/metrics", "")
 	for _, name := range []string{"rank_accuracy", "rank_backlog_tokens", "rank_prefill_tokens_per_second"} {
 		require.Contains(t, metrics, "\nwarmpath_"+name+"{")
 	}

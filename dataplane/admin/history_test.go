@@ -22,17 +22,17 @@ import (
 // TestHistory: requests become rows, of the operator's API alone.
 func TestHistory(t *testing.T) {
 	w := newFakeWorker(t, info(1))
-	w.answers("/generate", idsReply)
-	h := start(t, []*fakeWorker{w}, settings{key: "secret"})
-	counts := h.admin.Counts()
-	assert.True(t, math.IsNaN(float64(h.admin.Status().Workers[0].RequestRate)), "of one reading")
+	w.Answers("/generate", idsReply)
+	h := start(t, []*fakeWorker{w}, withOperator("secret"))
+	counts := h.Admin.Counts()
+	assert.True(t, math.IsNaN(float64(h.Admin.Status().Workers[0].RequestRate)), "of one reading")
 	for range 3 {
-		h.post("/generate", idsBody)
+		h.Post("/generate", idsBody)
 	}
-	h.post("/generate", `{`)
-	h.awaitIdle()
-	now := h.admin.Counts()
-	assert.Positive(t, h.admin.Status().Workers[0].RequestRate)
+	h.Post("/generate", `{`)
+	h.AwaitIdle()
+	now := h.Admin.Counts()
+	assert.Positive(t, h.Admin.Status().Workers[0].RequestRate)
 	assert.Equal(t, uint64(4), now.Requests-counts.Requests)
 	assert.Equal(t, uint64(27), now.PromptTokens)
 	assert.Equal(t, uint64(24), now.HitTokens)
@@ -47,29 +47,29 @@ func TestHistory(t *testing.T) {
 	assert.Equal(t, uint64(3), total)
 	assert.Len(t, now.TTFT.Buckets, len(now.TTFT.Bounds)+1)
 
-	resp, _ := h.do(http.MethodGet, h.operator+"/history", "")
+	resp, _ := h.Do(http.MethodGet, h.Operator+"/history", "")
 	assert.Equal(t, http.StatusUnauthorized, resp.StatusCode)
-	resp, _ = h.do(http.MethodPost, h.operator+"/history", "", "Authorization", "Bearer secret")
+	resp, _ = h.Do(http.MethodPost, h.Operator+"/history", "", "Authorization", "Bearer secret")
 	assert.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
-	resp, _ = h.do(http.MethodGet, h.base+"/history", "", "Authorization", "Bearer secret")
+	resp, _ = h.Do(http.MethodGet, h.Base+"/history", "", "Authorization", "Bearer secret")
 	assert.Equal(t, http.StatusNotFound, resp.StatusCode, "clients have none")
-	resp, got := h.do(http.MethodGet, h.operator+"/history", "", "Authorization", "Bearer secret")
+	resp, got := h.Do(http.MethodGet, h.Operator+"/history", "", "Authorization", "Bearer secret")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	var report map[string]map[string]any
 	require.NoError(t, json.Unmarshal([]byte(got), &report))
 	assert.InDelta(t, 5, report["recent"]["step_seconds"], 0)
 	assert.InDelta(t, 120, report["day"]["step_seconds"], 0)
 	assert.Contains(t, report["now"], "hit_rate")
-	assert.Empty(t, h.admin.Status().Concerns, "of a router that serves")
+	assert.Empty(t, h.Admin.Status().Concerns, "of a router that serves")
 }
 
 // TestRefusedIsInStatus: a wrong key shows to the operator with the right one.
 func TestRefusedIsInStatus(t *testing.T) {
-	h := start(t, nil, settings{key: "secret"})
-	h.do(http.MethodGet, h.operator+"/status", "")
-	h.do(http.MethodGet, h.operator+"/status", "", "Authorization", "Bearer wrong")
-	h.do(http.MethodGet, h.operator+"/status", "", "Origin", "http://evil.example")
-	st := h.admin.Status()
+	h := start(t, nil, withOperator("secret"))
+	h.Do(http.MethodGet, h.Operator+"/status", "")
+	h.Do(http.MethodGet, h.Operator+"/status", "", "Authorization", "Bearer wrong")
+	h.Do(http.MethodGet, h.Operator+"/status", "", "Origin", "http://evil.example")
+	st := h.Admin.Status()
 	assert.Equal(t, operator.Counts{NoKey: 1, WrongKey: 1, Foreign: 1}, st.Refused)
 	require.Len(t, st.Concerns, 2)
 	assert.Equal(t, "no_workers", st.Concerns[0].Kind)
@@ -78,17 +78,17 @@ func TestRefusedIsInStatus(t *testing.T) {
 
 // TestConsoleIsServed: its files need no key, and each has the policy that keeps a worker's name text.
 func TestConsoleIsServed(t *testing.T) {
-	h := start(t, nil, settings{key: "secret"})
+	h := start(t, nil, withOperator("secret"))
 	for path, kind := range map[string]string{"/": "text/html", "/console": "text/html", "/console/console.js": "text/javascript", "/console/console.css": "text/css"} {
-		resp, got := h.do(http.MethodGet, h.operator+path, "")
+		resp, got := h.Do(http.MethodGet, h.Operator+path, "")
 		assert.Equal(t, http.StatusOK, resp.StatusCode, path)
 		assert.Contains(t, resp.Header.Get("Content-Type"), kind)
 		assert.Equal(t, console.ContentSecurityPolicy, resp.Header.Get("Content-Security-Policy"))
 		assert.Equal(t, "nosniff", resp.Header.Get("X-Content-Type-Options"))
 		assert.NotEmpty(t, got)
-		resp, _ = h.do(http.MethodPost, h.operator+path, "")
+		resp, _ = h.Do(http.MethodPost, h.Operator+path, "")
 		assert.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode, path)
-		resp, _ = h.do(http.MethodGet, h.base+path, "")
+		resp, _ = h.Do(http.MethodGet, h.Base+path, "")
 		assert.Equal(t, http.StatusNotFound, resp.StatusCode, "the console is the operators'")
 	}
 }

@@ -15,8 +15,8 @@ import (
 // where that was sent, and its depth.
 func TestHotPrefixes(t *testing.T) {
 	w := newFakeWorker(t, info(1))
-	w.answers("/generate", `{"text":"x","meta_info":{"prompt_tokens":101,"completion_tokens":4}}`)
-	h := start(t, []*fakeWorker{w}, settings{})
+	w.Answers("/generate", `{"text":"x","meta_info":{"prompt_tokens":101,"completion_tokens":4}}`)
+	h := start(t, []*fakeWorker{w})
 	var got admin.HotPrefixes
 	_, body := h.get("/index", &got)
 	require.Contains(t, body, `"prefixes":[]`, "before the first request")
@@ -32,7 +32,7 @@ func TestHotPrefixes(t *testing.T) {
 	for _, body := range []string{
 		ids(1), ids(2), ids(3), `{"text":"` + story + `Red."}`, `{"text":"` + story + `Green."}`, `{"text":"Something else"}`,
 	} {
-		resp, answer := h.post("/generate", body)
+		resp, answer := h.Post("/generate", body)
 		require.Equal(t, http.StatusOK, resp.StatusCode, answer)
 	}
 	h.get("/index", &got)
@@ -44,7 +44,7 @@ func TestHotPrefixes(t *testing.T) {
 	require.Equal(t, []any{"tiny", 3, 100, true, "", 1}, []any{p.Model, p.Requests, p.Tokens, p.Exact, p.Text, p.Held})
 	require.Equal(t, uint32(1000), p.IDs[0], "no tokenizer is known")
 	require.Len(t, p.IDs, 12)
-	require.Equal(t, []admin.PrefixHolder{{ID: h.worker(w).Ranks()[0].ID(), Tokens: 96, GPU: 96, Source: "approximate"}}, p.Holders)
+	require.Equal(t, []admin.PrefixHolder{{ID: h.Worker(w).Ranks()[0].ID(), Tokens: 96, GPU: 96, Source: "approximate"}}, p.Holders)
 
 	p = got.Prefixes[1]
 	require.Equal(t, []any{2, 180, false, 1}, []any{p.Requests, p.Tokens, p.Exact, p.Held})
@@ -57,13 +57,13 @@ func TestHotPrefixes(t *testing.T) {
 // TestHotPrefixesNest: each of these prompts is the beginning of the next.
 func TestHotPrefixesNest(t *testing.T) {
 	w := newFakeWorker(t, info(1))
-	w.answers("/generate", idsReply)
-	h := start(t, []*fakeWorker{w}, settings{})
+	w.Answers("/generate", idsReply)
+	h := start(t, []*fakeWorker{w})
 	body := func(n int) string {
 		return fmt.Sprintf(`{"input_ids":[%s7]}`, strings.Repeat("7,", n))
 	}
 	for n := range 16 {
-		h.post("/generate", body(8*(n+1)))
+		h.Post("/generate", body(8*(n+1)))
 	}
 	var got admin.HotPrefixes
 	h.get("/index", &got)

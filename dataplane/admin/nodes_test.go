@@ -12,6 +12,7 @@ import (
 	"github.com/warmpath/warmpath/dataplane/admin"
 	"github.com/warmpath/warmpath/dataplane/cluster"
 	"github.com/warmpath/warmpath/dataplane/kvtier/directory"
+	"github.com/warmpath/warmpath/dataplane/request/requesttest"
 )
 
 // fixedCluster is a cluster that does not change.
@@ -46,7 +47,7 @@ func TestNodes(t *testing.T) {
 	tiers := func() directory.Status {
 		return directory.Status{Nodes: []directory.NodeStatus{{Name: "a b", Pages: 7}}}
 	}
-	h := start(t, nil, settings{cluster: c, tiers: tiers})
+	h := start(t, nil, requesttest.WithAdminParts(func(p *admin.Parts) { p.Cluster, p.Tiers = c, tiers }))
 	var got admin.Nodes
 	status, _ := h.get("/nodes", &got)
 	require.Equal(t, http.StatusOK, status)
@@ -66,7 +67,7 @@ func TestNodes(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, status)
 	require.Contains(t, body, "GET /nodes lists them")
 
-	_, body = start(t, nil, settings{}).get("/nodes", &got)
+	_, body = start(t, nil).get("/nodes", &got)
 	require.Equal(t, "{\"cluster\":false,\"up\":false,\"nodes\":[]}\n", body)
 }
 
@@ -77,7 +78,7 @@ func TestLinks(t *testing.T) {
 		{Name: "b", Workers: halvesOf("x", 0, 3), Links: []cluster.Link{{To: "a", Write: 5e9}, {To: "c", Slow: "1 of 4 rails"}}},
 		{Name: "c", Workers: halvesOf("y", 0, 3), Links: []cluster.Link{{To: "b", Unknown: "no NIXL"}}},
 	}}}
-	h := start(t, nil, settings{cluster: c})
+	h := start(t, nil, requesttest.WithAdminParts(func(p *admin.Parts) { p.Cluster = c }))
 	var got admin.NodeLinks
 	h.get("/links", &got)
 	var rows []string
@@ -90,7 +91,7 @@ func TestLinks(t *testing.T) {
 	for i := range 1500 {
 		many[2].Links = append(many[2].Links, cluster.Link{To: strconv.Itoa(i), Write: 1e10})
 	}
-	start(t, nil, settings{cluster: &fixedCluster{cluster.View{Nodes: many}}}).get("/links", &got)
+	start(t, nil, requesttest.WithAdminParts(func(p *admin.Parts) { p.Cluster = &fixedCluster{cluster.View{Nodes: many}} })).get("/links", &got)
 	require.Len(t, got.Links, 1000)
 	require.Equal(t, 506, got.LeftOut)
 	require.NotEmpty(t, got.Links[0].Broken)

@@ -11,18 +11,18 @@ import (
 // nothing, whether the operators' API has a listener of its own or not; the console and curl go on.
 func TestWebPagesAreRefused(t *testing.T) {
 	w := newFakeWorker(t, info(1))
-	w.on("/flush_cache", func(http.ResponseWriter, *http.Request) {})
-	h := start(t, []*fakeWorker{w}, settings{})
+	w.On("/flush_cache", func(http.ResponseWriter, *http.Request) {})
+	h := start(t, []*fakeWorker{w})
 	other := newFakeWorker(t, info(1))
 	for _, tt := range []struct{ method, path string }{
 		{http.MethodPost, "/workers"},
-		{http.MethodDelete, "/workers?url=" + w.url},
+		{http.MethodDelete, "/workers?url=" + w.URL},
 		{http.MethodPost, "/workers/drain"},
 		{http.MethodPost, "/workers/cordon"},
 		{http.MethodPost, "/flush_cache"},
 		{http.MethodPost, "/load_lora_adapter"},
-		{http.MethodPost, "/add_worker?url=" + other.url},
-		{http.MethodPost, "/remove_worker?url=" + w.url},
+		{http.MethodPost, "/add_worker?url=" + other.URL},
+		{http.MethodPost, "/remove_worker?url=" + w.URL},
 		{http.MethodGet, "/get_loads"},
 		{http.MethodPost, "/explain"},
 		{http.MethodGet, "/status"},
@@ -45,35 +45,35 @@ func TestWebPagesAreRefused(t *testing.T) {
 			{"Host", "evil.example"},
 			{"Host", "evil.example:8001", "Origin", "http://evil.example:8001", "Sec-Fetch-Site", "same-origin"},
 		} {
-			resp, got := h.do(tt.method, h.operator+tt.path, `{"url":"`+other.url+`"}`, header...)
+			resp, got := h.Do(tt.method, h.Operator+tt.path, `{"url":"`+other.URL+`"}`, header...)
 			assert.Equal(t, http.StatusForbidden, resp.StatusCode, "%s %s %q: %s", tt.method, tt.path, header, got)
 			assert.Empty(t, resp.Header.Get("Access-Control-Allow-Origin"))
 		}
 	}
-	resp, got := h.do(http.MethodPost, h.operator+"/workers", `{"url":"`+other.url+`"}`, "Content-Type", "text/plain")
+	resp, got := h.Do(http.MethodPost, h.Operator+"/workers", `{"url":"`+other.URL+`"}`, "Content-Type", "text/plain")
 	assert.Equal(t, http.StatusUnsupportedMediaType, resp.StatusCode)
 	assert.Contains(t, got, "Content-Type: application/json", "it says what to add")
-	assert.Len(t, h.registry.Snapshot().Workers, 1)
-	assert.Empty(t, w.lastBody(), "no worker heard of it")
+	assert.Len(t, h.Registry.Snapshot().Workers, 1)
+	assert.Empty(t, w.LastBody(), "no worker heard of it")
 
-	for _, header := range [][]string{nil, {"Origin", h.operator, "Sec-Fetch-Site", "same-origin"}, {"Content-Type", ""}} {
-		resp, got = h.do(http.MethodGet, h.operator+"/status", "", header...)
+	for _, header := range [][]string{nil, {"Origin", h.Operator, "Sec-Fetch-Site", "same-origin"}, {"Content-Type", ""}} {
+		resp, got = h.Do(http.MethodGet, h.Operator+"/status", "", header...)
 		assert.Equal(t, http.StatusOK, resp.StatusCode, got)
-		resp, got = h.do(http.MethodPost, h.operator+"/workers", `{"url":"`+other.url+`"}`, header...)
+		resp, got = h.Do(http.MethodPost, h.Operator+"/workers", `{"url":"`+other.URL+`"}`, header...)
 		assert.Equal(t, http.StatusOK, resp.StatusCode, got)
-		resp, _ = h.do(http.MethodDelete, h.operator+"/workers?url="+other.url, "", header...)
+		resp, _ = h.Do(http.MethodDelete, h.Operator+"/workers?url="+other.URL, "", header...)
 		assert.Equal(t, http.StatusOK, resp.StatusCode)
 	}
-	resp, _ = h.do(http.MethodGet, h.operator+"/health", "", "Host", "evil.example")
+	resp, _ = h.Do(http.MethodGet, h.Operator+"/health", "", "Host", "evil.example")
 	assert.Equal(t, http.StatusOK, resp.StatusCode, "a load balancer asks by any name")
 }
 
 // TestKeyAndOrigin: with a key any name will do, since a page has none; its Origin still counts.
 func TestKeyAndOrigin(t *testing.T) {
-	h := start(t, nil, settings{key: "secret"})
-	resp, _ := h.do(http.MethodGet, h.operator+"/status", "", "Authorization", "Bearer secret", "Host", "router.example")
+	h := start(t, nil, withOperator("secret"))
+	resp, _ := h.Do(http.MethodGet, h.Operator+"/status", "", "Authorization", "Bearer secret", "Host", "router.example")
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
-	resp, _ = h.do(http.MethodPost, h.operator+"/workers", `{"url":"http://127.0.0.1:1"}`, "Authorization", "Bearer secret", "Origin", "http://evil.example")
+	resp, _ = h.Do(http.MethodPost, h.Operator+"/workers", `{"url":"http://127.0.0.1:1"}`, "Authorization", "Bearer secret", "Origin", "http://evil.example")
 	assert.Equal(t, http.StatusForbidden, resp.StatusCode)
-	assert.Empty(t, h.registry.Snapshot().Workers)
+	assert.Empty(t, h.Registry.Snapshot().Workers)
 }

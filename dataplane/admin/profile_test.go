@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/testkit"
 )
 
 // gzipMagic begins every profile.
@@ -17,33 +19,33 @@ const gzipMagic = "\x1f\x8b"
 
 // TestProfiles: those of the runtime, and one of the CPU for a bounded time.
 func TestProfiles(t *testing.T) {
-	h := start(t, nil, settings{})
-	resp, got := h.do(http.MethodGet, h.operator+"/debug/pprof/", "")
+	h := start(t, nil)
+	resp, got := h.Do(http.MethodGet, h.Operator+"/debug/pprof/", "")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Contains(t, got, "allocs, block, goroutine, heap, mutex, profile, threadcreate")
 	for _, path := range []string{"heap", "goroutine", "allocs", "profile?seconds=1"} {
-		resp, got := h.do(http.MethodGet, h.operator+"/debug/pprof/"+path, "")
+		resp, got := h.Do(http.MethodGet, h.Operator+"/debug/pprof/"+path, "")
 		require.Equal(t, http.StatusOK, resp.StatusCode, got)
 		assert.True(t, strings.HasPrefix(got, gzipMagic), path)
 		assert.Empty(t, resp.Header.Get("Content-Encoding"))
 	}
-	_, got = h.do(http.MethodGet, h.operator+"/debug/pprof/goroutine?debug=2", "")
+	_, got = h.Do(http.MethodGet, h.Operator+"/debug/pprof/goroutine?debug=2", "")
 	assert.Contains(t, got, "goroutine ")
 	for path, status := range map[string]int{
 		"profile?seconds=61": http.StatusBadRequest, "profile?seconds=0": http.StatusBadRequest, "profile?seconds=-1": http.StatusBadRequest,
 		"profile?seconds=99999999999999999999": http.StatusBadRequest, "profile?seconds=x": http.StatusBadRequest, "profile?seconds=": http.StatusBadRequest,
 		"heap?seconds=1": http.StatusBadRequest, "cmdline": http.StatusNotFound, "trace": http.StatusNotFound, "no": http.StatusNotFound,
 	} {
-		resp, got := h.do(http.MethodGet, h.operator+"/debug/pprof/"+path, "")
+		resp, got := h.Do(http.MethodGet, h.Operator+"/debug/pprof/"+path, "")
 		assert.Equal(t, status, resp.StatusCode, "%s: %s", path, got)
 	}
-	resp, _ = h.do(http.MethodPost, h.operator+"/debug/pprof/heap", "")
+	resp, _ = h.Do(http.MethodPost, h.Operator+"/debug/pprof/heap", "")
 	assert.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode)
 }
 
 // TestProfileEndsWithItsOperator: while a profile is made another one is refused. It ends when its operator leaves, and at shutdown.
 func TestProfileEndsWithItsOperator(t *testing.T) {
-	h := start(t, nil, settings{})
+	h := start(t, nil)
 	running := func() bool {
 		if pprof.StartCPUProfile(io.Discard) != nil {
 			return true
@@ -57,12 +59,12 @@ func TestProfileEndsWithItsOperator(t *testing.T) {
 		_, err := longProfile(ctx, h)
 		left <- err
 	}()
-	require.Eventually(t, running, patience, tick)
-	resp, _ := h.do(http.MethodGet, h.operator+"/debug/pprof/profile?seconds=1", "")
+	testkit.Await(t, "no profile runs", running)
+	resp, _ := h.Do(http.MethodGet, h.Operator+"/debug/pprof/profile?seconds=1", "")
 	require.Equal(t, http.StatusConflict, resp.StatusCode)
 	leave()
 	require.ErrorIs(t, <-left, context.Canceled)
-	require.Eventually(t, func() bool { return !running() }, patience, tick)
+	testkit.Await(t, "the profile runs on", func() bool { return !running() })
 
 	whole := make(chan string, 1)
 	go func() {
@@ -70,19 +72,19 @@ func TestProfileEndsWithItsOperator(t *testing.T) {
 		assert.NoError(t, err)
 		whole <- got
 	}()
-	require.Eventually(t, running, patience, tick)
-	h.stop()
+	testkit.Await(t, "no profile runs", running)
+	h.Stop()
 	assert.True(t, strings.HasPrefix(<-whole, gzipMagic), "a shutdown ends it")
 }
 
 // longProfile fetches a profile of a minute, again where the test's own look was in its way.
 func longProfile(ctx context.Context, h *harness) (string, error) {
 	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.operator+"/debug/pprof/profile?seconds=60", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.Operator+"/debug/pprof/profile?seconds=60", nil)
 		if err != nil {
 			return "", err
 		}
-		resp, err := h.client.Do(req)
+		resp, err := h.Client.Do(req)
 		if err != nil {
 			return "", err
 		}

@@ -17,7 +17,7 @@ type readiness struct {
 
 func (h *harness) ready() (int, readiness) {
 	h.t.Helper()
-	resp, body := h.do(http.MethodGet, h.base+"/ready", "")
+	resp, body := h.Do(http.MethodGet, h.Base+"/ready", "")
 	var r readiness
 	require.NoError(h.t, json.Unmarshal([]byte(body), &r))
 	require.Equal(h.t, resp.StatusCode == http.StatusOK, r.Ready)
@@ -29,9 +29,9 @@ func (h *harness) ready() (int, readiness) {
 func TestReadyMatchesRequests(t *testing.T) {
 	p, d := newPair(t, 1, 1)
 	whole := newFakeWorker(t, info(1))
-	whole.answers("/generate", idsReply)
-	h := start(t, []*fakeWorker{p[0], d[0], whole}, settings{})
-	prefill, decode, alone := h.worker(p[0]), h.worker(d[0]), h.worker(whole)
+	whole.Answers("/generate", idsReply)
+	h := start(t, []*fakeWorker{p[0], d[0], whole})
+	prefill, decode, alone := h.Worker(p[0]), h.Worker(d[0]), h.Worker(whole)
 	tests := []struct {
 		name                   string
 		prefill, decode, alone bool // drained
@@ -51,7 +51,7 @@ func TestReadyMatchesRequests(t *testing.T) {
 			decode.Drain(tt.decode)
 			alone.Drain(tt.alone)
 			status, r := h.ready()
-			answer, _ := h.post("/generate", idsBody)
+			answer, _ := h.Post("/generate", idsBody)
 			require.Equal(t, answer.StatusCode, status, "the answer to a request at the same time")
 			if tt.lacks == "" {
 				require.Equal(t, []string{"tiny"}, r.Models)
@@ -59,16 +59,16 @@ func TestReadyMatchesRequests(t *testing.T) {
 			} else {
 				require.Equal(t, map[string]string{"tiny": tt.lacks}, r.Lacks)
 			}
-			models := h.admin.Status().Models
+			models := h.Admin.Status().Models
 			require.Len(t, models, 1)
 			require.Equal(t, tt.lacks, models[0].Lacks)
-			for _, base := range []string{h.base, h.operator} {
+			for _, base := range []string{h.Base, h.Operator} {
 				for _, path := range []string{"/health", "/healthz", "/liveness", "/ping"} {
-					health, _ := h.do(http.MethodGet, base+path, "")
+					health, _ := h.Do(http.MethodGet, base+path, "")
 					require.Equal(t, http.StatusOK, health.StatusCode, base+path)
 				}
 				for _, path := range []string{"/ready", "/readyz", "/readiness"} {
-					ready, _ := h.do(http.MethodGet, base+path, "")
+					ready, _ := h.Do(http.MethodGet, base+path, "")
 					require.Equal(t, status, ready.StatusCode, base+path)
 				}
 			}
@@ -79,9 +79,9 @@ func TestReadyMatchesRequests(t *testing.T) {
 // TestReadyForOneModelOfTwo: the router is ready, and names the model that is not.
 func TestReadyForOneModelOfTwo(t *testing.T) {
 	one, two := newFakeWorker(t, info(1)), newFakeWorker(t, `{"version":"0.5.23","served_model_name":"dear","page_size":4}`)
-	two.answers("/v1/models", `{"data":[{"id":"dear"}]}`)
-	h := start(t, []*fakeWorker{one, two}, settings{})
-	h.worker(two).Drain(true)
+	two.Answers("/v1/models", `{"data":[{"id":"dear"}]}`)
+	h := start(t, []*fakeWorker{one, two})
+	h.Worker(two).Drain(true)
 	status, r := h.ready()
 	require.Equal(t, http.StatusOK, status)
 	require.Equal(t, []string{"tiny"}, r.Models)

@@ -10,12 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/admin"
+	"github.com/warmpath/warmpath/dataplane/request/requesttest"
 )
 
 // byURL returns the workers of /status.
 func (h *harness) byURL() map[string]admin.WorkerStatus {
 	all := map[string]admin.WorkerStatus{}
-	for _, w := range h.admin.Status().Workers {
+	for _, w := range h.Admin.Status().Workers {
 		all[w.URL] = w
 	}
 	return all
@@ -24,13 +25,13 @@ func (h *harness) byURL() map[string]admin.WorkerStatus {
 func TestRolesAreShown(t *testing.T) {
 	p, d := newPair(t, 1, 1)
 	plain := newFakeWorker(t, info(1))
-	h := start(t, []*fakeWorker{p[0], d[0], plain}, settings{})
+	h := start(t, []*fakeWorker{p[0], d[0], plain})
 	workers := h.byURL()
-	assert.Equal(t, []string{"prefill", "decode", "regular"}, []string{workers[p[0].url].Role, workers[d[0].url].Role, workers[plain.url].Role})
-	assert.Regexp(t, `^127\.0\.0\.1:\d+$`, workers[p[0].url].Bootstrap)
-	assert.Empty(t, workers[d[0].url].Bootstrap+workers[plain.url].Bootstrap)
-	metrics := h.scrape()
-	assert.Contains(t, metrics, `warmpath_worker_up{role="prefill",state="ready",worker="`+p[0].url+`"} 1`)
+	assert.Equal(t, []string{"prefill", "decode", "regular"}, []string{workers[p[0].URL].Role, workers[d[0].URL].Role, workers[plain.URL].Role})
+	assert.Regexp(t, `^127\.0\.0\.1:\d+$`, workers[p[0].URL].Bootstrap)
+	assert.Empty(t, workers[d[0].URL].Bootstrap+workers[plain.URL].Bootstrap)
+	metrics := h.Metrics()
+	assert.Contains(t, metrics, `warmpath_worker_up{role="prefill",state="ready",worker="`+p[0].URL+`"} 1`)
 }
 
 // TestBreakerIsShown: and a worker with an open breaker gets nothing while another one is
@@ -38,37 +39,37 @@ func TestRolesAreShown(t *testing.T) {
 func TestBreakerIsShown(t *testing.T) {
 	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	for _, w := range []*fakeWorker{a, b} {
-		w.answers("/generate", `{"text":"x","meta_info":{"prompt_tokens":9,"cached_tokens":0}}`)
+		w.Answers("/generate", `{"text":"x","meta_info":{"prompt_tokens":9,"cached_tokens":0}}`)
 	}
-	h := start(t, []*fakeWorker{a, b}, settings{policy: "round-robin"})
-	require.Equal(t, admin.BreakerStatus{State: "closed"}, h.byURL()[a.url].Breaker)
-	bad, err := h.registry.Get(a.url)
+	h := start(t, []*fakeWorker{a, b}, withPolicy("round-robin"))
+	require.Equal(t, admin.BreakerStatus{State: "closed"}, h.byURL()[a.URL].Breaker)
+	bad, err := h.Registry.Get(a.URL)
 	require.NoError(t, err)
 	for range 3 {
 		bad.Fault(time.Now().Add(29 * time.Second)) // it stays open for 30 s, the longest time, however slow this machine is
 	}
-	require.Equal(t, admin.BreakerStatus{State: "open", Faults: 3, Opened: 1}, h.byURL()[a.url].Breaker)
+	require.Equal(t, admin.BreakerStatus{State: "open", Faults: 3, Opened: 1}, h.byURL()[a.URL].Breaker)
 	for range 4 {
-		resp, _ := h.post("/generate", idsBody)
-		require.Equal(t, b.url, resp.Header.Get("X-Warmpath-Worker"))
+		resp, _ := h.Post("/generate", idsBody)
+		require.Equal(t, b.URL, resp.Header.Get("X-Warmpath-Worker"))
 	}
-	metrics := h.scrape()
-	assert.Contains(t, metrics, `warmpath_worker_breaker{state="open",worker="`+a.url+`"} 1`)
-	assert.Contains(t, metrics, `warmpath_worker_breaker_opened_total{worker="`+a.url+`"} 1`)
-	assert.NotRegexp(t, `warmpath_worker_breaker.*`+b.url, metrics)
+	metrics := h.Metrics()
+	assert.Contains(t, metrics, `warmpath_worker_breaker{state="open",worker="`+a.URL+`"} 1`)
+	assert.Contains(t, metrics, `warmpath_worker_breaker_opened_total{worker="`+a.URL+`"} 1`)
+	assert.NotRegexp(t, `warmpath_worker_breaker.*`+b.URL, metrics)
 	e, _ := h.explain("", idsBody)
-	assert.Equal(t, "failed too often, and others did not", e.Ranks[indexOf(e, a.url)].Excluded)
+	assert.Equal(t, "failed too often, and others did not", e.Ranks[indexOf(e, a.URL)].Excluded)
 
-	require.NoError(t, h.registry.Remove(b.url))
-	resp, _ := h.post("/generate", idsBody)
-	require.Equal(t, a.url, resp.Header.Get("X-Warmpath-Worker"), "nobody else is left")
+	require.NoError(t, h.Registry.Remove(b.URL))
+	resp, _ := h.Post("/generate", idsBody)
+	require.Equal(t, a.URL, resp.Header.Get("X-Warmpath-Worker"), "nobody else is left")
 	bad.Succeeded(time.Now().Add(2 * time.Hour)) // what was sent since it opened
-	require.Equal(t, "closed", h.byURL()[a.url].Breaker.State, "and it answered")
+	require.Equal(t, "closed", h.byURL()[a.URL].Breaker.State, "and it answered")
 }
 
 func TestExplainPair(t *testing.T) {
 	p, d := newPair(t, 2, 2)
-	h := start(t, append(p, d...), settings{})
+	h := start(t, append(p, d...))
 	e, status := h.explain("?seed=3", idsBody)
 	require.Equal(t, http.StatusOK, status)
 	require.Empty(t, e.Error)
@@ -107,8 +108,8 @@ func TestMissingRole(t *testing.T) {
 		} else {
 			d = nil
 		}
-		h := start(t, append(p, d...), settings{})
-		resp, body := h.post("/generate", idsBody)
+		h := start(t, append(p, d...))
+		resp, body := h.Post("/generate", idsBody)
 		assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
 		assert.Contains(t, body, "No "+role+" worker is ready")
 		e, _ := h.explain("", idsBody)
@@ -121,22 +122,22 @@ func TestMissingRole(t *testing.T) {
 // report them or is reached by another name.
 func TestAddingPairs(t *testing.T) {
 	p, d := newPair(t, 1, 1)
-	h := start(t, nil, settings{})
+	h := start(t, nil)
 	boot := newFakeWorker(t, "")
-	boot.on("/route", func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "{}") })
-	port := portOf(boot.url)
+	boot.On("/route", func(rw http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(rw, "{}") })
+	port := requesttest.Port(boot.URL)
 	add := func(body string) int {
-		resp, _ := h.do(http.MethodPost, h.operator+"/workers", body)
+		resp, _ := h.Do(http.MethodPost, h.Operator+"/workers", body)
 		return resp.StatusCode
 	}
 	for _, bad := range []string{`"bootstrap_port":0`, `"bootstrap_port":65536`, `"bootstrap_port":"8998"`, `"role":"both"`} {
-		assert.Equal(t, http.StatusBadRequest, add(`{"url":"`+p[0].url+`",`+bad+`}`), bad)
+		assert.Equal(t, http.StatusBadRequest, add(`{"url":"`+p[0].URL+`",`+bad+`}`), bad)
 	}
-	require.Equal(t, http.StatusOK, add(`{"url":"`+p[0].url+`","role":"prefill","bootstrap_host":"localhost","bootstrap_port":`+port+`}`))
-	require.Equal(t, http.StatusOK, add(`{"url":"`+d[0].url+`","role":"decode"}`))
-	h.awaitReady(2)
-	assert.Equal(t, "localhost:"+port, h.byURL()[p[0].url].Bootstrap)
-	resp, _ := h.post("/generate", idsBody)
+	require.Equal(t, http.StatusOK, add(`{"url":"`+p[0].URL+`","role":"prefill","bootstrap_host":"localhost","bootstrap_port":`+port+`}`))
+	require.Equal(t, http.StatusOK, add(`{"url":"`+d[0].URL+`","role":"decode"}`))
+	h.AwaitReady(2)
+	assert.Equal(t, "localhost:"+port, h.byURL()[p[0].URL].Bootstrap)
+	resp, _ := h.Post("/generate", idsBody)
 	require.Equal(t, http.StatusOK, resp.StatusCode)
-	assert.Contains(t, d[0].lastBody(), `"bootstrap_host":"localhost"`)
+	assert.Contains(t, d[0].LastBody(), `"bootstrap_host":"localhost"`)
 }

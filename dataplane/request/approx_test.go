@@ -21,32 +21,24 @@ func chatReply(prompt, cached int) string {
 	return fmt.Sprintf(`{"choices":[{"text":"","message":{"content":""}}],"usage":{"prompt_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d}}}`, prompt, cached)
 }
 
-// held returns the tokens of all ranks in the approximate tree.
-func (h *harness) held() (tokens int64) {
-	for _, r := range h.registry.Snapshot().Ranks {
-		tokens += h.router.Approx.Held(r)
-	}
-	return tokens
-}
-
 func TestTextIsRoutedByTheApproximateTree(t *testing.T) {
 	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	for _, w := range []*fakeWorker{a, b} {
-		w.answers("/v1/chat/completions", chatReply(400, 0))
+		w.Answers("/v1/chat/completions", chatReply(400, 0))
 	}
 	h := start(t, []*fakeWorker{a, b})
-	resp, _ := h.post("/v1/chat/completions", chatBody(1, ""))
+	resp, _ := h.Post("/v1/chat/completions", chatBody(1, ""))
 	home := resp.Header.Get("X-Warmpath-Worker")
 	assert.Equal(t, "approximate", resp.Header.Get("X-Warmpath-Overlap-Source"))
 	assert.Regexp(t, `^0/1\d\d$`, resp.Header.Get("X-Warmpath-Overlap"))
 	for i := range 5 {
 		body := strings.ReplaceAll(chatBody(i, ""), `": `, `":`) // another library's spaces
-		resp, _ = h.post("/v1/chat/completions", body)
+		resp, _ = h.Post("/v1/chat/completions", body)
 		assert.Equal(t, home, resp.Header.Get("X-Warmpath-Worker"))
 		assert.Regexp(t, `^9\d/1\d\d$`, resp.Header.Get("X-Warmpath-Overlap"))
 	}
-	h.awaitEnded(6)
-	st := h.admin.Status()
+	h.AwaitEnded(6)
+	st := h.Admin.Status()
 	assert.Zero(t, st.Compared)
 	assert.EqualValues(t, 6, st.Approx.Compared)
 	assert.Less(t, st.Approx.Accuracy, 0.2, "these workers never have anything cached")
@@ -67,17 +59,17 @@ func TestChatsWithMediaStayAtTheirWorker(t *testing.T) {
 			t.Parallel()
 			a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 			for _, w := range []*fakeWorker{a, b} {
-				w.answers("/v1/chat/completions", chatReply(900, 800))
-				w.answers("/v1/messages", strings.Replace(messageReply, `"input_tokens":3`, `"input_tokens":900`, 1))
+				w.Answers("/v1/chat/completions", chatReply(900, 800))
+				w.Answers("/v1/messages", strings.Replace(messageReply, `"input_tokens":3`, `"input_tokens":900`, 1))
 			}
 			h := start(t, []*fakeWorker{a, b})
 			ask := func(medium string, turns int) (matched int, at string) {
 				more := strings.Repeat(`,{"role":"assistant","content":"yes"},{"role":"user","content":"`+strings.Repeat("and more ", 40)+`"}`, turns)
-				resp, answer := h.post(c.path, `{"model":"tiny","max_tokens":8,"messages":[{"role":"user","content":[`+
+				resp, answer := h.Post(c.path, `{"model":"tiny","max_tokens":8,"messages":[{"role":"user","content":[`+
 					fmt.Sprintf(c.part, strings.Repeat(medium, 2000))+`,{"type":"text","text":"`+strings.Repeat("look at this ", 40)+`"}]}`+more+`]}`)
 				require.Equal(t, http.StatusOK, resp.StatusCode, answer)
 				assert.Equal(t, "approximate", resp.Header.Get("X-Warmpath-Overlap-Source"))
-				h.awaitIdle()
+				h.AwaitIdle()
 				_, err := fmt.Sscanf(resp.Header.Get("X-Warmpath-Overlap"), "%d/", &matched)
 				require.NoError(t, err)
 				return matched, resp.Header.Get("X-Warmpath-Worker")
@@ -100,26 +92,26 @@ func TestChatsWithMediaStayAtTheirWorker(t *testing.T) {
 func TestFailuresAreNotLearnt(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	h := start(t, []*fakeWorker{w})
-	held := func() bool { return h.held() != 0 }
-	none := func() bool { return h.held() == 0 }
+	held := func() bool { return h.Held() != 0 }
+	none := func() bool { return h.Held() == 0 }
 
-	w.dies("/v1/chat/completions", func(http.ResponseWriter) {})
-	resp, _ := h.post("/v1/chat/completions", chatBody(1, ""))
+	w.Dies("/v1/chat/completions", func(http.ResponseWriter) {})
+	resp, _ := h.Post("/v1/chat/completions", chatBody(1, ""))
 	assert.Equal(t, http.StatusBadGateway, resp.StatusCode)
-	assert.Zero(t, h.held(), "it died before the first byte")
-	h.awaitReady(1)
+	assert.Zero(t, h.Held(), "it died before the first byte")
+	h.AwaitReady(1)
 
 	for _, status := range []int{http.StatusBadRequest, http.StatusServiceUnavailable} {
-		w.on("/v1/chat/completions", func(rw http.ResponseWriter, _ *http.Request) {
+		w.On("/v1/chat/completions", func(rw http.ResponseWriter, _ *http.Request) {
 			rw.WriteHeader(status)
 			_, _ = io.WriteString(rw, "no")
 		})
-		h.post("/v1/chat/completions", chatBody(1, ""))
+		h.Post("/v1/chat/completions", chatBody(1, ""))
 		require.Eventually(t, none, patience, tick, "it answered %d", status)
 	}
 
 	reached, seen := make(chan struct{}), make(chan struct{})
-	w.on("/v1/chat/completions", func(_ http.ResponseWriter, r *http.Request) {
+	w.On("/v1/chat/completions", func(_ http.ResponseWriter, r *http.Request) {
 		close(reached)
 		<-r.Context().Done()
 		close(seen)
@@ -131,8 +123,8 @@ func TestFailuresAreNotLearnt(t *testing.T) {
 	<-seen
 	require.Eventually(t, none, patience, tick, "the client left before the first byte")
 
-	w.dies("/v1/chat/completions", func(rw http.ResponseWriter) { _, _ = io.WriteString(rw, `{"choices":[{"message":{"role":"assistant"`) })
-	_, _, err := h.do(http.MethodPost, h.base+"/v1/chat/completions", chatBody(1, ""))
+	w.Dies("/v1/chat/completions", func(rw http.ResponseWriter) { _, _ = io.WriteString(rw, `{"choices":[{"message":{"role":"assistant"`) })
+	_, _, err := h.Try(http.MethodPost, h.Base+"/v1/chat/completions", chatBody(1, ""))
 	require.Error(t, err)
 	require.Eventually(t, held, patience, tick, "an answer that has begun was prefilled")
 }
@@ -148,14 +140,14 @@ func TestAnswersWithoutUsage(t *testing.T) {
 		{`{"usage":{"prompt_tokens":400,"prompt_tokens_details":null}}`, ""},
 		{chatReply(400, 0), `,"n":2`},
 	} {
-		w.answers("/v1/chat/completions", test.reply)
-		h.post("/v1/chat/completions", chatBody(1, test.more))
-		require.Eventually(t, func() bool { return h.admin.Status().InFlight == 0 }, patience, tick)
-		assert.Zero(t, h.router.Approx.Stats().Contradicted)
+		w.Answers("/v1/chat/completions", test.reply)
+		h.Post("/v1/chat/completions", chatBody(1, test.more))
+		require.Eventually(t, func() bool { return h.Admin.Status().InFlight == 0 }, patience, tick)
+		assert.Zero(t, h.Routing.Approx.Stats().Contradicted)
 	}
-	w.answers("/v1/chat/completions", chatReply(400, 0))
-	h.post("/v1/chat/completions", chatBody(1, ""))
-	require.Eventually(t, func() bool { return h.router.Approx.Stats().Contradicted == 1 }, patience, tick)
+	w.Answers("/v1/chat/completions", chatReply(400, 0))
+	h.Post("/v1/chat/completions", chatBody(1, ""))
+	require.Eventually(t, func() bool { return h.Routing.Approx.Stats().Contradicted == 1 }, patience, tick)
 }
 
 // TestAListOfOneIsAPrompt: evaluation harnesses send each prompt in a list. It has the overlap of
@@ -181,14 +173,14 @@ func TestAListOfOneIsAPrompt(t *testing.T) {
 			var workers []*fakeWorker
 			for range 2 {
 				w := newFakeWorker(t, info(1))
-				w.answers(c.path, `{"choices":[{"text":"a","message":{"content":"a"}}],"text":"a","meta_info":{"id":"x","finish_reason":null},"usage":{"prompt_tokens":1001,"completion_tokens":1}}`)
+				w.Answers(c.path, `{"choices":[{"text":"a","message":{"content":"a"}}],"text":"a","meta_info":{"id":"x","finish_reason":null},"usage":{"prompt_tokens":1001,"completion_tokens":1}}`)
 				workers = append(workers, w)
 			}
 			h := start(t, workers)
 			matched := func(body string) (n int, at string) {
-				resp, answer := h.post(c.path, body)
+				resp, answer := h.Post(c.path, body)
 				require.Equal(t, http.StatusOK, resp.StatusCode, answer)
-				h.awaitIdle()
+				h.AwaitIdle()
 				_, err := fmt.Sscanf(resp.Header.Get("X-Warmpath-Overlap"), "%d/", &n)
 				require.NoError(t, err)
 				return n, resp.Header.Get("X-Warmpath-Worker")

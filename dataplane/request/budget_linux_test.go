@@ -65,9 +65,9 @@ func budgeted(t *testing.T, k *kind) (once func()) {
 		view.Shapes = []ingest.Shape{{Model: "tiny", BlockSize: 16}}
 	}
 	with := func(s *settings) {
-		s.workers.Interval = time.Hour // a probe costs, too
-		s.view = func() *ingest.View { return view }
-		s.parts = func(p *request.Parts) { remember(t, p, view.BlockSize) }
+		s.Workers.Interval = time.Hour // a probe costs, too
+		s.View = func() *ingest.View { return view }
+		s.RequestParts = append(s.RequestParts, func(p *request.Parts) { remember(t, p, view.BlockSize) })
 	}
 	var prefill atomic.Pointer[worker.Rank]
 	workers := []*fakeWorker{leanWorker(t, "null", decodeReply, nil), leanWorker(t, "null", decodeReply, nil)}
@@ -75,7 +75,7 @@ func budgeted(t *testing.T, k *kind) (once func()) {
 		workers = []*fakeWorker{leanWorker(t, "prefill", prefillReply, nil), leanWorker(t, "decode", decodeReply, &prefill)}
 	}
 	h := start(t, workers, with)
-	for _, rank := range h.registry.Snapshot().Ranks {
+	for _, rank := range h.Registry.Snapshot().Ranks {
 		rank.SetExact(k.events)
 		for range 64 { // answers have met its events
 			rank.CompareEvents(time.Now(), worker.EventClaim{Told: 160, Expect: 160, Cached: 160, Page: 16})

@@ -17,9 +17,9 @@ import (
 func TestClaimsRefuseNobody(t *testing.T) {
 	w, began, finish := busyWorker(t)
 	h := start(t, []*fakeWorker{w}, withWorkers(func(c *worker.Config) { c.LoadEvery = -1 }), func(s *settings) {
-		s.request.Queue = request.QueueConfig{MaxInFlight: 6, Timeout: 20 * time.Millisecond}
+		s.Request.Queue = request.QueueConfig{MaxInFlight: 6, Timeout: 20 * time.Millisecond}
 	})
-	load := &h.registry.Snapshot().Ranks[0].Load
+	load := &h.Registry.Snapshot().Ranks[0].Load
 	load.SetRouters(2)
 	load.ReplacePeer(time.Now(), worker.RouterLoad{}, worker.RouterLoad{InFlight: 1 << 20, Waiting: 1 << 20, Pending: 1 << 30, Used: 1 << 30})
 	var served, refused sync.WaitGroup

@@ -32,9 +32,9 @@ type namedRequest struct {
 func holder(t *testing.T, got chan<- namedRequest) *fakeWorker {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
-	w.aborted = make(chan string, 1000)
+	w.Aborted = make(chan string, 1000)
 	for _, path := range []string{"/generate", "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/classify", "/v1/responses", "/v1/messages"} {
-		w.on(path, func(_ http.ResponseWriter, r *http.Request) {
+		w.On(path, func(_ http.ResponseWriter, r *http.Request) {
 			raw, _ := io.ReadAll(r.Body)
 			ids := enginesIDs(t, raw)
 			if id := r.Header.Get("X-Override-Rid"); id != "" {
@@ -45,6 +45,20 @@ func holder(t *testing.T, got chan<- namedRequest) *fakeWorker {
 		})
 	}
 	return w
+}
+
+// holdsAborts has a worker answer no abort before release; their bodies arrive.
+func holdsAborts(w *fakeWorker, release <-chan struct{}) (arrive <-chan string) {
+	arrived := make(chan string, 100_000)
+	w.On("/abort_request", func(_ http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		arrived <- string(raw)
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	})
+	return arrived
 }
 
 // enginesIDs returns the ids that SGLang gives the prompts of a body.
@@ -87,7 +101,7 @@ func enginesIDs(t *testing.T, raw []byte) (ids []string) {
 func (h *harness) hold(path, body string, header ...string) (leave context.CancelFunc) {
 	h.t.Helper()
 	ctx, cancel := context.WithCancel(h.t.Context())
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.Base+path, strings.NewReader(body))
 	require.NoError(h.t, err)
 	req.Header.Set("Content-Type", "application/json")
 	for i := 0; i+1 < len(header); i += 2 {
@@ -95,7 +109,7 @@ func (h *harness) hold(path, body string, header ...string) (leave context.Cance
 	}
 	var done sync.WaitGroup
 	done.Go(func() {
-		if resp, err := h.client.Do(req); err == nil {
+		if resp, err := h.Client.Do(req); err == nil {
 			_, _ = io.Copy(io.Discard, resp.Body)
 			_ = resp.Body.Close()
 		}
@@ -166,7 +180,7 @@ func TestWholeIDsAreAborted(t *testing.T) {
 	got, release := make(chan namedRequest, 100), make(chan struct{})
 	workers := []*fakeWorker{holder(t, got), holder(t, got), holder(t, got)}
 	for _, w := range workers {
-		w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+		w.On("/generate", func(rw http.ResponseWriter, r *http.Request) {
 			raw, _ := io.ReadAll(r.Body)
 			got <- namedRequest{w, enginesIDs(t, raw)}
 			<-release
@@ -183,13 +197,13 @@ func TestWholeIDsAreAborted(t *testing.T) {
 		"batch": `{"text":` + prompts(3) + `,"rid":"batch"}`, "batch2": `{"text":` + prompts(12) + `,"rid":"batch2"}`,
 		"list": fmt.Sprintf(twelve, prompts(12)),
 	} {
-		answers.Go(func() { h.post("/generate", body) })
+		answers.Go(func() { h.Post("/generate", body) })
 		held[name] = <-got
 	}
 	assert.Equal(t, []string{uuid}, held["uuid"].ids, "it begins no other, so that the answer has the client's id")
 	send := func(body string, status int) {
 		t.Helper()
-		resp, text := h.post("/abort_request", body)
+		resp, text := h.Post("/abort_request", body)
 		assert.Equal(t, status, resp.StatusCode, "%s: %s", body, text)
 	}
 	for _, rid := range []string{
@@ -219,11 +233,11 @@ func TestWholeIDsAreAborted(t *testing.T) {
 	}
 	close(release)
 	answers.Wait()
-	h.stop() // waits for aborts that are under way
+	h.Stop() // waits for aborts that are under way
 	for _, w := range workers {
 		sent := map[string]bool{}
-		for range len(w.aborted) {
-			sent[<-w.aborted] = true
+		for range len(w.Aborted) {
+			sent[<-w.Aborted] = true
 		}
 		if want[w] == nil {
 			want[w] = map[string]bool{}
@@ -240,7 +254,7 @@ func TestAbortsOfOtherClients(t *testing.T) {
 			t.Parallel()
 			got, release := make(chan namedRequest, 100), make(chan struct{})
 			w := holder(t, got)
-			w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+			w.On("/generate", func(rw http.ResponseWriter, r *http.Request) {
 				raw, _ := io.ReadAll(r.Body)
 				got <- namedRequest{w, enginesIDs(t, raw)}
 				<-release
@@ -263,10 +277,10 @@ func TestAbortsOfOtherClients(t *testing.T) {
 			}
 			close(release)
 			answers.Wait()
-			h.stop()
-			require.NotEmpty(t, w.aborted)
-			for range len(w.aborted) {
-				assert.Equal(t, `{"rid":"`+held["bob"].ids[0]+`"}`, <-w.aborted)
+			h.Stop()
+			require.NotEmpty(t, w.Aborted)
+			for range len(w.Aborted) {
+				assert.Equal(t, `{"rid":"`+held["bob"].ids[0]+`"}`, <-w.Aborted)
 			}
 		})
 	}
@@ -277,15 +291,7 @@ func TestAbortsOfClientsHavePlacesOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	got, release := make(chan namedRequest, 100), make(chan struct{})
 	w := holder(t, got)
-	aborted := make(chan string, 10_000)
-	w.on("/abort_request", func(_ http.ResponseWriter, r *http.Request) {
-		raw, _ := io.ReadAll(r.Body)
-		aborted <- string(raw)
-		select {
-		case <-release:
-		case <-r.Context().Done():
-		}
-	})
+	aborted := holdsAborts(w, release)
 	h := start(t, []*fakeWorker{w})
 	t.Cleanup(func() { close(release) })
 	const n = 1000 // all of one batch, so that none has been asked for before
@@ -300,7 +306,7 @@ func TestAbortsOfClientsHavePlacesOfTheirOwn(t *testing.T) {
 	for range 64 {
 		asking.Go(func() {
 			for i := next.Add(1); !refused.Load() && i < 100*n; i = next.Add(1) {
-				resp, _, err := h.do(http.MethodPost, h.base+"/abort_request", fmt.Sprintf(`{"rid":"mine-%d"}`, i%n))
+				resp, _, err := h.Try(http.MethodPost, h.Base+"/abort_request", fmt.Sprintf(`{"rid":"mine-%d"}`, i%n))
 				if err != nil || resp.StatusCode == http.StatusTooManyRequests && resp.Header.Get("Retry-After") != "" {
 					refused.Store(err == nil)
 					return
@@ -368,7 +374,7 @@ func TestTheWorkersIDIsAborted(t *testing.T) {
 			}
 			for aborted := ""; aborted != `{"rid":"`+id+`"}`; { // those before are aborted a second time
 				select {
-				case aborted = <-w.aborted:
+				case aborted = <-w.Aborted:
 				case <-time.After(patience):
 					t.Fatalf("%q of %s is not aborted", id, tt[1])
 				}
@@ -394,21 +400,14 @@ func TestAnAbortEndsNoRequestOfTheSameName(t *testing.T) {
 		for _, how := range []string{"leaves", "aborts"} {
 			t.Run(name+" "+how, func(t *testing.T) {
 				t.Parallel()
-				got, arrived, release := make(chan namedRequest, 10), make(chan string, 100), make(chan struct{})
+				got, release := make(chan namedRequest, 10), make(chan struct{})
 				w := holder(t, got)
-				w.on("/abort_request", func(_ http.ResponseWriter, r *http.Request) {
-					raw, _ := io.ReadAll(r.Body)
-					arrived <- string(raw)
-					select {
-					case <-release:
-					case <-r.Context().Done():
-					}
-				})
+				arrived := holdsAborts(w, release)
 				h := start(t, []*fakeWorker{w})
 				leave := h.hold(tt.path, tt.body)
 				require.Equal(t, tt.ids, (<-got).ids, "it begins no other, and none has it")
 				if how == "aborts" {
-					resp, text := h.post("/abort_request", `{"rid":"`+strings.TrimSuffix(tt.ids[0], "_0")+`"}`)
+					resp, text := h.Post("/abort_request", `{"rid":"`+strings.TrimSuffix(tt.ids[0], "_0")+`"}`)
 					require.Equal(t, http.StatusOK, resp.StatusCode, text)
 				}
 				leave()
@@ -433,24 +432,19 @@ func TestAbortsOfTheSameRequestAreOne(t *testing.T) {
 	const n = 200
 	got, release := make(chan namedRequest, 10), make(chan struct{})
 	w := holder(t, got)
-	arrived := make(chan string, 100_000)
-	w.on("/abort_request", func(_ http.ResponseWriter, r *http.Request) {
-		raw, _ := io.ReadAll(r.Body)
-		arrived <- string(raw)
-		<-release
-	})
+	arrived := holdsAborts(w, release)
 	h := start(t, []*fakeWorker{w})
 	leave := h.hold("/generate", `{"text":`+prompts(n)+`,"rid":"mine"}`)
 	ids := (<-got).ids
 	begin := time.Now()
 	for range 100 {
-		resp, text := h.post("/abort_request", `{"rid":"mine"}`)
+		resp, text := h.Post("/abort_request", `{"rid":"mine"}`)
 		require.Equal(t, http.StatusOK, resp.StatusCode, text)
 	}
 	rounds := 1 + int(time.Since(begin).Seconds()) // one is under way for a second and more
 	close(release)
 	leave()
-	h.stop() // waits for aborts that are under way
+	h.Stop() // waits for aborts that are under way
 	times := map[string]int{}
 	for range len(arrived) {
 		times[<-arrived]++

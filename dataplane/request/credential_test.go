@@ -40,7 +40,9 @@ func keysOf(t *testing.T, lines ...string) *clientkey.Keys {
 	return keys
 }
 
-func withKeys(keys *clientkey.Keys) option { return func(s *settings) { s.keys = keys } }
+func withKeys(keys *clientkey.Keys) option {
+	return withParts(func(p *request.Parts) { p.Keys = keys })
+}
 
 // by is the header of a client.
 func by(name string) []string { return []string{"Authorization", "Bearer secret-of-" + name} }
@@ -48,8 +50,7 @@ func by(name string) []string { return []string{"Authorization", "Bearer secret-
 // askBy posts a body as a client.
 func (h *harness) askBy(name, path, body string) (*http.Response, string) {
 	h.t.Helper()
-	resp, got, err := h.do(http.MethodPost, h.base+path, body, by(name)...)
-	require.NoError(h.t, err)
+	resp, got := h.Do(http.MethodPost, h.Base+path, body, by(name)...)
 	return resp, got
 }
 
@@ -58,7 +59,7 @@ func headWorker(t *testing.T, paths ...string) (*fakeWorker, chan http.Header) {
 	t.Helper()
 	w, heads := newFakeWorker(t, info(1)), make(chan http.Header, 100)
 	for _, path := range append(paths, "/generate", "/v1/messages", "/v1/embeddings") {
-		w.on(path, func(rw http.ResponseWriter, r *http.Request) {
+		w.On(path, func(rw http.ResponseWriter, r *http.Request) {
 			heads <- r.Header.Clone()
 			rw.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(rw, idsReply)
@@ -72,7 +73,7 @@ func headWorker(t *testing.T, paths ...string) (*fakeWorker, chan http.Header) {
 func TestKeysAreWanted(t *testing.T) {
 	t.Parallel()
 	w, heads := headWorker(t)
-	h := start(t, []*fakeWorker{w}, withKeys(keysOf(t, "alice", "bob")), withOperator("key-of-operators"), func(s *settings) { s.request.OperatorKey = []byte("key-of-operators") })
+	h := start(t, []*fakeWorker{w}, withKeys(keysOf(t, "alice", "bob")), withOperator("key-of-operators"), func(s *settings) { s.Request.OperatorKey = []byte("key-of-operators") })
 	for _, header := range [][]string{
 		nil,
 		{"Authorization", "Bearer wrong"},
@@ -96,8 +97,7 @@ func TestKeysAreWanted(t *testing.T) {
 			http.MethodOptions: {"/generate"}, http.MethodHead: {"/v1/models"}, http.MethodPut: {"/generate"},
 		} {
 			for _, path := range paths {
-				resp, got, err := h.do(method, h.base+path, `{"text":"x","rid":"x"}`, header...)
-				require.NoError(t, err)
+				resp, got := h.Do(method, h.Base+path, `{"text":"x","rid":"x"}`, header...)
 				require.Equal(t, http.StatusUnauthorized, resp.StatusCode, "%s %s %v", method, path, header)
 				assert.Equal(t, "Bearer", resp.Header.Get("WWW-Authenticate"))
 				switch {
@@ -113,8 +113,7 @@ func TestKeysAreWanted(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/health", "/healthz", "/ready", "/readyz", "/liveness", "/readiness"} {
-		resp, _, err := h.do(http.MethodGet, h.base+path, "")
-		require.NoError(t, err)
+		resp, _ := h.Do(http.MethodGet, h.Base+path, "")
 		assert.Equal(t, http.StatusOK, resp.StatusCode, path)
 	}
 	assert.Empty(t, heads)
@@ -127,18 +126,16 @@ func TestKeysAreWanted(t *testing.T) {
 		{"Authorization", "Bearer key-of-operators", "X-Api-Key", "secret-of-alice"},
 	} {
 		for _, path := range []string{"/generate", "/v1/messages", "/v1/embeddings"} {
-			resp, got, err := h.do(http.MethodPost, h.base+path, `{"max_tokens":8,"text":"x","input":"x","messages":[{"role":"user","content":"x"}]}`, header...)
-			require.NoError(t, err)
+			resp, got := h.Do(http.MethodPost, h.Base+path, `{"max_tokens":8,"text":"x","input":"x","messages":[{"role":"user","content":"x"}]}`, header...)
 			require.Equal(t, http.StatusOK, resp.StatusCode, "%s %v: %s", path, header, got)
 			head := <-heads
 			assert.Empty(t, head.Values("Authorization"), "the client's key is the router's")
 			assert.Empty(t, head.Values("X-Api-Key"))
 		}
 	}
-	resp, _, err := h.do(http.MethodOptions, h.base+"/generate", "", "Origin", "http://app.example", "Access-Control-Request-Method", "POST")
-	require.NoError(t, err)
+	resp, _ := h.Do(http.MethodOptions, h.Base+"/generate", "", "Origin", "http://app.example", "Access-Control-Request-Method", "POST")
 	assert.NotEqual(t, http.StatusUnauthorized, resp.StatusCode, "browsers ask for the policy without a key")
-	h.awaitIdle()
+	h.AwaitIdle()
 	text := h.metricsBy("Authorization", "Bearer key-of-operators")
 	for _, want := range []string{`requests_total{key="alice"} 12`, `requests_total{key="bob"} 3`, `requests_total{key="operator"} 3`, `in_flight{key="alice"} 0`} {
 		assert.Contains(t, text, "warmpath_client_key_"+want)
@@ -148,8 +145,7 @@ func TestKeysAreWanted(t *testing.T) {
 
 func (h *harness) metricsBy(header ...string) string {
 	h.t.Helper()
-	_, got, err := h.do(http.MethodGet, h.operator+"/metrics", "", header...)
-	require.NoError(h.t, err)
+	_, got := h.Do(http.MethodGet, h.Operator+"/metrics", "", header...)
 	return got
 }
 
@@ -189,8 +185,7 @@ func TestWorkersGetTheirOwnKey(t *testing.T) {
 		assert.Empty(t, head.Values("X-Api-Key"))
 	}
 	for _, header := range [][]string{by("alice"), {"X-Api-Key", "secret-of-alice"}} {
-		resp, _, err := h.do(http.MethodPost, h.base+"/generate", `{"text":"x"}`, header...)
-		require.NoError(t, err)
+		resp, _ := h.Do(http.MethodPost, h.Base+"/generate", `{"text":"x"}`, header...)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		check(<-heads)
 	}
@@ -227,9 +222,9 @@ func TestPairsGetTheFieldsOfKeys(t *testing.T) {
 		resp, got := h.askBy("alice", "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"priority":9}`)
 		require.Equal(t, http.StatusOK, resp.StatusCode, got)
 		for _, leg := range []*fakeLeg{p[0], d[0]} {
-			assert.Equal(t, "3", lastPriority(leg.lastBody()))
-			assert.Contains(t, leg.lastBody(), `"cache_salt":"`+h.requests.Keys.All()[0].Salt(nil)+`"`)
-			assert.Equal(t, !headers, strings.Contains(leg.lastBody(), "bootstrap_room"))
+			assert.Equal(t, "3", lastPriority(leg.LastBody()))
+			assert.Contains(t, leg.LastBody(), `"cache_salt":"`+h.Requests.Keys.All()[0].Salt(nil)+`"`)
+			assert.Equal(t, !headers, strings.Contains(leg.LastBody(), "bootstrap_room"))
 		}
 	}
 }
@@ -280,19 +275,16 @@ func TestModelsOfKeys(t *testing.T) {
 	assert.Equal(t, refused, resp.StatusCode)
 	assert.Empty(t, heads)
 	for name, want := range map[string]bool{"base": true, "other": false, "any": true} {
-		_, list, err := h.do(http.MethodGet, h.base+"/v1/models", "", by(name)...)
-		require.NoError(t, err)
+		_, list := h.Do(http.MethodGet, h.Base+"/v1/models", "", by(name)...)
 		assert.Equal(t, want, strings.Contains(list, "tiny"), name)
-		resp, _, err := h.do(http.MethodGet, h.base+"/v1/models/tiny", "", by(name)...)
-		require.NoError(t, err)
+		resp, _ := h.Do(http.MethodGet, h.Base+"/v1/models/tiny", "", by(name)...)
 		assert.Equal(t, want, resp.StatusCode != http.StatusForbidden, name)
 		for _, path := range []string{"/model_info", "/get_model_info"} {
-			resp, _, err := h.do(http.MethodGet, h.base+path, "", by(name)...)
-			require.NoError(t, err)
+			resp, _ := h.Do(http.MethodGet, h.Base+path, "", by(name)...)
 			assert.Equal(t, want, resp.StatusCode != http.StatusForbidden, "%s %s", name, path)
 		}
 	}
-	assert.Regexp(t, `warmpath_client_key_refused_total\{key="other",limit="model"\} [1-9]`, h.metrics())
+	assert.Regexp(t, `warmpath_client_key_refused_total\{key="other",limit="model"\} [1-9]`, h.Metrics())
 }
 
 // TestRatesOfKeys: 429 with the time to wait, of this key only.
@@ -318,15 +310,15 @@ func TestRatesOfKeys(t *testing.T) {
 	kind, _ := readAnthropicError(t, got)
 	assert.Equal(t, "rate_limit_error", kind)
 
-	w.answers("/generate", `{"text":"x","meta_info":{"prompt_tokens":30,"completion_tokens":500,"cached_tokens":0}}`)
+	w.Answers("/generate", `{"text":"x","meta_info":{"prompt_tokens":30,"completion_tokens":500,"cached_tokens":0}}`)
 	resp, got = h.askBy("short", "/generate", `{"text":"`+strings.Repeat("word ", 60)+`"}`) // an estimate of 75
 	require.Equal(t, http.StatusOK, resp.StatusCode, got)
-	h.awaitIdle()
+	h.AwaitIdle()
 	resp, got = h.askBy("short", "/generate", `{"text":"x"}`)
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 	assert.Contains(t, got, `"reason":"tokens"`)
 	assert.Regexp(t, `^2[3-6]\d$`, resp.Header.Get("Retry-After"), "430 tokens that come back in a minute for each 100")
-	assert.Contains(t, h.metrics(), `warmpath_client_key_tokens_total{key="short",kind="completion"} 500`)
+	assert.Contains(t, h.Metrics(), `warmpath_client_key_tokens_total{key="short",kind="completion"} 500`)
 	resp, got = h.askBy("any", "/generate", `{"text":"x"}`)
 	assert.Equal(t, http.StatusOK, resp.StatusCode, got)
 }
@@ -337,7 +329,7 @@ func TestTokensOfEachAnswer(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	h := start(t, []*fakeWorker{w}, withKeys(keysOf(t, "a")))
 	total := func() (prompt, completion uint64) {
-		c := h.requests.Keys.All()[0].Counts()
+		c := h.Requests.Keys.All()[0].Counts()
 		return c.PromptTokens, c.Completion
 	}
 	chunk := "data: {\"choices\":[{\"delta\":{\"content\":\"data: \\n\\n\"}}]}\n\n"
@@ -353,7 +345,7 @@ func TestTokensOfEachAnswer(t *testing.T) {
 		{"refused by the worker", "/v1/chat/completions", body, `{"error":{"message":"no"}}`, false, 400, 0, 0},
 		{"others", "/v1/embeddings", `{"input":"` + strings.Repeat("word ", 40) + `"}`, `{"usage":{"prompt_tokens":7,"completion_tokens":9}}`, false, 200, 1, 0},
 	} {
-		w.on(c.path, func(rw http.ResponseWriter, _ *http.Request) {
+		w.On(c.path, func(rw http.ResponseWriter, _ *http.Request) {
 			if c.event {
 				rw.Header().Set("Content-Type", "text/event-stream")
 			}
@@ -363,7 +355,7 @@ func TestTokensOfEachAnswer(t *testing.T) {
 		promptBefore, completionBefore := total()
 		resp, got := h.askBy("a", c.path, c.body)
 		require.Equal(t, c.status, resp.StatusCode, got)
-		h.awaitIdle()
+		h.AwaitIdle()
 		prompt, completion := total()
 		if c.prompt == 1 {
 			assert.InDelta(t, 55, prompt-promptBefore, 15, "%s: an estimate", c.name)
@@ -379,7 +371,7 @@ func TestPlacesOfKeysAreFreed(t *testing.T) {
 	t.Parallel()
 	w, began, finish := busyWorker(t)
 	h := start(t, []*fakeWorker{w}, withKeys(keysOf(t, "one concurrency=1 tokens-per-minute=100000", "two")), withQueue(request.QueueConfig{MaxInFlight: 1}))
-	key := h.requests.Keys.All()[0]
+	key := h.Requests.Keys.All()[0]
 	freed := func(how string) {
 		t.Helper()
 		require.Eventually(t, func() bool { return key.Counts().InFlight == 0 }, patience, tick, how)
@@ -404,8 +396,7 @@ func TestPlacesOfKeysAreFreed(t *testing.T) {
 	}
 	h.send(t.Context(), &wg, `{"text":"other"}`, by("two")...)
 	<-began
-	resp, _, err := h.do(http.MethodPost, h.base+"/generate", `{"text":"x"}`, append(by("one"), "X-Warmpath-Deadline", "0.001")...)
-	require.NoError(t, err)
+	resp, _ = h.Do(http.MethodPost, h.Base+"/generate", `{"text":"x"}`, append(by("one"), "X-Warmpath-Deadline", "0.001")...)
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 	freed("no place in the queue")
 	ctx, leave := context.WithCancel(t.Context())
@@ -437,12 +428,12 @@ func TestPlacesOfKeysAreFreed(t *testing.T) {
 			_ = conn.Close()
 		},
 	} {
-		w.on("/v1/completions", f)
-		_, _, _ = h.do(http.MethodPost, h.base+"/v1/completions", `{"prompt":"x","stream":true}`, by("one")...)
+		w.On("/v1/completions", f)
+		_, _, _ = h.Try(http.MethodPost, h.Base+"/v1/completions", `{"prompt":"x","stream":true}`, by("one")...)
 		freed(how)
 	}
 	streams := make(chan struct{})
-	w.on("/v1/completions", func(rw http.ResponseWriter, r *http.Request) {
+	w.On("/v1/completions", func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(rw, "data: {\"text\":\"a\",\"meta_info\":{\"id\":\"a\"}}\n\n")
 		flush(rw)
@@ -450,10 +441,10 @@ func TestPlacesOfKeysAreFreed(t *testing.T) {
 		<-r.Context().Done()
 	})
 	ctx, leave = context.WithCancel(t.Context())
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base+"/v1/completions", strings.NewReader(`{"prompt":"x","stream":true}`))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.Base+"/v1/completions", strings.NewReader(`{"prompt":"x","stream":true}`))
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer secret-of-one")
-	resp, err = h.client.Do(req)
+	resp, err = h.Client.Do(req)
 	require.NoError(t, err)
 	<-streams
 	assert.Equal(t, 1, key.Counts().InFlight)
@@ -467,7 +458,7 @@ func TestPriorityAndDeadlineOfKeys(t *testing.T) {
 	t.Parallel()
 	w := newFakeWorker(t, info(1))
 	for _, path := range []string{"/generate", "/v1/chat/completions", "/v1/embeddings", "/v1/responses"} {
-		w.answers(path, idsReply)
+		w.Answers(path, idsReply)
 	}
 	h := start(t, []*fakeWorker{w}, withKeys(keysOf(t, "none", "five priority=5", "low priority=-2")))
 	const chat = `"messages":[{"role":"user","content":"x"}],"text":"x","input":"x","rid":"r","request_id":"resp_0123456789abcdef0123456789abcdef"`
@@ -490,7 +481,7 @@ func TestPriorityAndDeadlineOfKeys(t *testing.T) {
 				if path == "/v1/responses" && want == "null" && c.fields != `"priority":null` {
 					want = "0"
 				}
-				assert.Equal(t, want, lastPriority(w.lastBody()), "%s %s of %s", path, c.fields, name)
+				assert.Equal(t, want, lastPriority(w.LastBody()), "%s %s of %s", path, c.fields, name)
 				if want == "0" {
 					want = "null"
 				}
@@ -512,7 +503,7 @@ func TestSaltsOfKeys(t *testing.T) {
 		{"/v1/completions", `{"prompt":"x"%s}`},
 		{"/v1/responses", `{"input":"x"%s}`},
 	} {
-		taken := h.requests.Keys.All()[1].Salt(nil)
+		taken := h.Requests.Keys.All()[1].Salt(nil)
 		for _, own := range []string{
 			"", `,"cache_salt":"x"`, `,"cache_salt":"` + taken + `"`, `,"cache_salt":["` + taken + `","y"]`, `,"cache_salt":[null,"` + taken + `"]`, `,"cache_\u0073alt":"` + taken + `"`,
 			`,"cache_salt":"x","cache_salt":null`, `,"cache_salt":"y","cache_salt":""`,
@@ -521,7 +512,7 @@ func TestSaltsOfKeys(t *testing.T) {
 				resp, got := h.askBy(name, c.path, fmt.Sprintf(c.body, own))
 				require.Equal(t, http.StatusOK, resp.StatusCode, got)
 				var sent map[string]any // a reader that takes the last of equal names
-				require.NoError(t, json.Unmarshal([]byte(w.lastBody()), &sent), w.lastBody())
+				require.NoError(t, json.Unmarshal([]byte(w.LastBody()), &sent), w.LastBody())
 				salt, _ := sent["cache_salt"].(string)
 				require.NotEmpty(t, salt, "%s %s", c.path, own)
 				if other := salts[salt]; other != "" {
@@ -538,7 +529,7 @@ func TestSaltsOfKeys(t *testing.T) {
 			resp, got := h.askBy("own", c.path, fmt.Sprintf(c.body, own))
 			require.Equal(t, want, resp.StatusCode, "%s %s: %s", c.path, own, got)
 			if want == http.StatusOK {
-				assert.Equal(t, own != "", strings.Contains(w.lastBody(), `"cache_salt":"x"`), "it is as the client wrote it")
+				assert.Equal(t, own != "", strings.Contains(w.LastBody(), `"cache_salt":"x"`), "it is as the client wrote it")
 			}
 		}
 	}

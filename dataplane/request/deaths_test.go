@@ -20,7 +20,7 @@ import (
 func closesAll(w *fakeWorker, seed uint64) *atomic.Int64 {
 	var mu sync.Mutex
 	rng, asked := rand.New(rand.NewPCG(seed, 0)), new(atomic.Int64)
-	w.on("/generate", func(http.ResponseWriter, *http.Request) {
+	w.On("/generate", func(http.ResponseWriter, *http.Request) {
 		asked.Add(1)
 		mu.Lock()
 		pause := rng.IntN(20)
@@ -35,7 +35,7 @@ func fakes(t *testing.T, n int) (workers []*fakeWorker) {
 	t.Helper()
 	for range n {
 		w := newFakeWorker(t, info(1))
-		w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
+		w.On("/generate", func(rw http.ResponseWriter, _ *http.Request) {
 			time.Sleep(5 * time.Millisecond)
 			_, _ = io.WriteString(rw, idsReply)
 		})
@@ -51,7 +51,7 @@ func (h *harness) clients(clients, each int, body func(client, nth int) string, 
 	for c := range clients {
 		wg.Go(func() {
 			for n := range each {
-				resp, answer, err := h.do(http.MethodPost, h.base+"/generate", body(c, n))
+				resp, answer, err := h.Try(http.MethodPost, h.Base+"/generate", body(c, n))
 				if assert.NoError(h.t, err) {
 					check(resp.StatusCode, answer)
 				}
@@ -93,7 +93,7 @@ func TestClosedConnectionsAreNoDeaths(t *testing.T) {
 	}, h.allAnswered)
 }
 
-func withQuarantine(s *settings) { s.request.Quarantine = time.Hour }
+func withQuarantine(s *settings) { s.Request.Quarantine = time.Hour }
 
 // TestEqualNewPromptsGoToAll: samples of a rollout are many equal requests at once.
 func TestEqualNewPromptsGoToAll(t *testing.T) {
@@ -119,14 +119,14 @@ func TestEqualNewPromptsGoToAll(t *testing.T) {
 }
 
 // diesOf has a worker's process end when a body contains POISON.
-func (w *fakeWorker) diesOf(deaths *atomic.Int64, otherwise http.HandlerFunc) http.HandlerFunc {
+func diesOf(w *fakeWorker, deaths *atomic.Int64, otherwise http.HandlerFunc) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
-		if !strings.Contains(w.lastBody(), "POISON") {
+		if !strings.Contains(w.LastBody(), "POISON") {
 			otherwise(rw, r)
 			return
 		}
 		deaths.Add(1)
-		_ = w.http.Close()
+		_ = w.Close()
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -150,26 +150,26 @@ func TestARequestIsInFlightAtTwoDeaths(t *testing.T) {
 				for _, l := range p {
 					workers = append(workers, l.fakeWorker)
 					l.does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
-						l.diesOf(deaths, func(http.ResponseWriter, *http.Request) { meets(l, rw, r, b) })(rw, r)
+						diesOf(l.fakeWorker, deaths, func(http.ResponseWriter, *http.Request) { meets(l, rw, r, b) })(rw, r)
 					})
 				}
 				workers = append(workers, d[0].fakeWorker)
 			} else {
 				workers = fakes(t, 5)
 				for _, w := range workers {
-					w.on("/generate", w.diesOf(deaths, givesReply))
+					w.On("/generate", diesOf(w, deaths, givesReply))
 				}
 			}
 			h := start(t, workers, c.options...)
 			for i := range 2 {
-				resp, answer := h.post("/generate", fmt.Sprintf(poison, i))
+				resp, answer := h.Post("/generate", fmt.Sprintf(poison, i))
 				require.Equal(t, http.StatusBadRequest, resp.StatusCode, answer)
 				assert.Contains(t, answer, "request_ends_engines")
 			}
 			assert.Equal(t, c.deaths, deaths.Load())
-			resp, answer := h.post("/generate", `{"text":"another"}`)
+			resp, answer := h.Post("/generate", `{"text":"another"}`)
 			assert.Equal(t, http.StatusOK, resp.StatusCode, answer)
-			caught, refused := h.requests.Culprits()
+			caught, refused := h.Requests.Culprits()
 			assert.Equal(t, uint64(c.deaths)/2, caught)
 			assert.Equal(t, 2-uint64(c.deaths)/2, refused)
 		})
@@ -190,7 +190,7 @@ func TestADeathHoldsUpNobody(t *testing.T) {
 			<-g.arrived
 		}
 	}
-	_ = hung[0].http.Close()
+	_ = hung[0].Close()
 	for range each {
 		select {
 		case <-hung[1].arrived:
@@ -204,7 +204,7 @@ func TestADeathHoldsUpNobody(t *testing.T) {
 		got := <-a
 		assert.Equal(t, http.StatusOK, got.status, got.body)
 	}
-	caught, refused := h.requests.Culprits()
+	caught, refused := h.Requests.Culprits()
 	assert.Zero(t, caught+refused)
 }
 

@@ -34,7 +34,7 @@ func TestCompressedBodies(t *testing.T) {
 	t.Parallel()
 	w := newFakeWorker(t, info(1))
 	var fields http.Header
-	w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+	w.On("/generate", func(rw http.ResponseWriter, r *http.Request) {
 		fields = r.Header
 		givesReply(rw, r)
 	})
@@ -62,16 +62,16 @@ func TestCompressedBodies(t *testing.T) {
 		"a small bomb":        {zstded(t, bomb), "", 413, []string{"X-Body-Compressed", "zstd"}},
 		"a large window":      {"\x28\xb5\x2f\xfd\x00\xa8\x01\x00\x00", "", 413, []string{"Content-Encoding", "zstd"}},
 	} {
-		before := len(w.bodies)
-		resp, answer, err := h.do(http.MethodPost, h.base+"/generate", c.body, c.header...)
+		before := len(w.Bodies())
+		resp, answer, err := h.Try(http.MethodPost, h.Base+"/generate", c.body, c.header...)
 		require.NoError(t, err, name)
 		assert.Equal(t, c.status, resp.StatusCode, "%s: %s", name, answer)
 		assert.Equal(t, c.status == 415, resp.Header.Get("Accept-Encoding") != "", name)
 		if c.plain == "" {
-			assert.Len(t, w.bodies, before, name)
+			assert.Len(t, w.Bodies(), before, name)
 			continue
 		}
-		got := w.lastBody()
+		got := w.LastBody()
 		assert.True(t, strings.HasPrefix(got, c.plain[:len(c.plain)-1]), "%s: %.80s", name, got)
 		if name != "identity" {
 			assert.Empty(t, fields.Get("Content-Encoding")+fields.Get("X-Body-Compressed"), name)

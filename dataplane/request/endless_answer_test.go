@@ -28,7 +28,7 @@ func TestAnswersWithoutEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newFakeWorker(t, info(1))
 			want := len(tt.begin) + len(tt.more)*(size>>3)
-			w.on(tt.path, func(rw http.ResponseWriter, _ *http.Request) {
+			w.On(tt.path, func(rw http.ResponseWriter, _ *http.Request) {
 				rw.Header().Set("Content-Type", tt.kind)
 				if tt.more == "" {
 					rw.Header().Set("Content-Encoding", "gzip")
@@ -40,13 +40,13 @@ func TestAnswersWithoutEnd(t *testing.T) {
 				}
 			})
 			h := start(t, []*fakeWorker{w})
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.base+tt.path, strings.NewReader(tt.body))
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.Base+tt.path, strings.NewReader(tt.body))
 			require.NoError(t, err)
 			req.Header.Set("Content-Type", "application/json")
 			req.Header.Set("Accept-Encoding", "identity")
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			resp, err := h.client.Do(req)
+			resp, err := h.Client.Do(req)
 			require.NoError(t, err)
 			defer resp.Body.Close()
 			n, err := io.Copy(io.Discard, resp.Body)

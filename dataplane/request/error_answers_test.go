@@ -17,8 +17,8 @@ import (
 )
 
 // answering makes a worker answer /generate with a status.
-func (w *fakeWorker) answering(status int, body string, asked *atomic.Int64, header ...string) {
-	w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
+func answering(w *fakeWorker, status int, body string, asked *atomic.Int64, header ...string) {
+	w.On("/generate", func(rw http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)
 		rw.Header().Set("Content-Type", "application/json")
 		for i := 0; i+1 < len(header); i += 2 {
@@ -30,7 +30,7 @@ func (w *fakeWorker) answering(status int, body string, asked *atomic.Int64, hea
 }
 
 func breakers(h *harness) (states []string) {
-	for _, w := range h.registry.Snapshot().Workers {
+	for _, w := range h.Registry.Snapshot().Workers {
 		if !w.Breaker.Closed() {
 			states = append(states, w.URL)
 		}
@@ -49,14 +49,14 @@ func TestClientsMistakesAreNotTheWorkers(t *testing.T) {
 			words := fmt.Sprintf(`{"error":{"message":"no","code":%d}}`, status)
 			for range 4 {
 				w := newFakeWorker(t, info(1))
-				w.answering(status, words, &asked)
+				answering(w, status, words, &asked)
 				workers = append(workers, w)
 			}
 			h := start(t, workers)
 			const n, bucket = 100, 24 // requests; retries at once, and one more each second
 			began := time.Now()
 			for range n {
-				resp, got := h.post("/generate", idsBody)
+				resp, got := h.Post("/generate", idsBody)
 				require.Equal(t, status, resp.StatusCode)
 				require.Equal(t, words, got)
 			}
@@ -73,7 +73,7 @@ func TestMistakesAmongGoodAnswers(t *testing.T) {
 	var mistakes atomic.Int64
 	for range 4 {
 		w := newFakeWorker(t, info(1))
-		w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+		w.On("/generate", func(rw http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
 			if len(body) < 100 {
 				mistakes.Add(1)
@@ -88,10 +88,10 @@ func TestMistakesAmongGoodAnswers(t *testing.T) {
 	const n = 600
 	for i := range n {
 		if i%3 == 0 {
-			resp, _ := h.post("/generate", `{"text":"x"}`)
+			resp, _ := h.Post("/generate", `{"text":"x"}`)
 			require.Equal(t, http.StatusBadRequest, resp.StatusCode)
 		} else {
-			resp, _ := h.post("/generate", idsBody)
+			resp, _ := h.Post("/generate", idsBody)
 			require.Equal(t, http.StatusOK, resp.StatusCode)
 		}
 	}
@@ -109,11 +109,11 @@ func TestAllWorkersRefuse(t *testing.T) {
 			var asked atomic.Int64
 			for i := range 3 {
 				w := newFakeWorker(t, info(1))
-				w.answering(status, `{"detail":"own words"}`, &asked, "Retry-After", strconv.Itoa(30-10*((i+1)%3)), "X-Own", "yes")
+				answering(w, status, `{"detail":"own words"}`, &asked, "Retry-After", strconv.Itoa(30-10*((i+1)%3)), "X-Own", "yes")
 				workers = append(workers, w)
 			}
 			h := start(t, workers)
-			resp, got := h.post("/generate", idsBody)
+			resp, got := h.Post("/generate", idsBody)
 			assert.Equal(t, status, resp.StatusCode)
 			assert.Equal(t, `{"detail":"own words"}`, got)
 			assert.Equal(t, "yes", resp.Header.Get("X-Own"))
@@ -123,7 +123,7 @@ func TestAllWorkersRefuse(t *testing.T) {
 				assert.EqualValues(t, 3, asked.Load())
 			}
 			for range 20 {
-				resp, _ := h.post("/generate", idsBody)
+				resp, _ := h.Post("/generate", idsBody)
 				assert.Equal(t, status, resp.StatusCode)
 			}
 		})
@@ -138,11 +138,11 @@ func TestWorkerThatFailsAThird(t *testing.T) {
 	var workers []*fakeWorker
 	for i := range asked {
 		w := newFakeWorker(t, info(1))
-		w.on("/abort_request", noAborts)
-		w.on("/generate", computing(&asked[i]))
+		w.On("/abort_request", noAborts)
+		w.On("/generate", computing(&asked[i]))
 		workers = append(workers, w)
 	}
-	workers[0].on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+	workers[0].On("/generate", func(rw http.ResponseWriter, r *http.Request) {
 		if asked[0].Load()%3 == 2 {
 			asked[0].Add(1)
 			rw.Header().Set("Content-Type", "text/event-stream")
@@ -154,7 +154,7 @@ func TestWorkerThatFailsAThird(t *testing.T) {
 	})
 	h := start(t, workers, withPolicy("round-robin"))
 	bad := int64(0)
-	for first := h.worker(workers[0]); first.Breaker.Opened() == 0; h.awaitIdle() {
+	for first := h.Worker(workers[0]); first.Breaker.Opened() == 0; h.AwaitIdle() {
 		bad += h.ask(1, 1, true)
 	}
 	assert.EqualValues(t, []int64{5, 15}, []int64{bad, asked[0].Load()}, "lost, and asked")
@@ -166,17 +166,17 @@ func TestResponsesInTheBackgroundAreSentOnce(t *testing.T) {
 	var workers []*fakeWorker
 	for range 3 {
 		w := newFakeWorker(t, info(1))
-		w.on("/v1/responses", func(rw http.ResponseWriter, _ *http.Request) {
+		w.On("/v1/responses", func(rw http.ResponseWriter, _ *http.Request) {
 			asked.Add(1)
 			rw.WriteHeader(http.StatusInternalServerError)
 		})
 		workers = append(workers, w)
 	}
 	h := start(t, workers)
-	resp, _ := h.post("/v1/responses", `{"input":"x","background":true}`)
+	resp, _ := h.Post("/v1/responses", `{"input":"x","background":true}`)
 	assert.Equal(t, http.StatusInternalServerError, resp.StatusCode)
 	assert.EqualValues(t, 1, asked.Load())
-	h.post("/v1/responses", `{"input":"x"}`)
+	h.Post("/v1/responses", `{"input":"x"}`)
 	assert.EqualValues(t, 3, asked.Load(), "others are computed only: two workers are asked")
 }
 
@@ -195,10 +195,10 @@ func TestResponsesInTheBackgroundAreNotSentAgain(t *testing.T) {
 		var workers []*fakeWorker
 		for range 3 {
 			w := newFakeWorker(t, info(1))
-			w.dies("/v1/responses", func(http.ResponseWriter) { asked.Add(1) })
+			w.Dies("/v1/responses", func(http.ResponseWriter) { asked.Add(1) })
 			workers = append(workers, w)
 		}
-		resp, got := start(t, workers).post("/v1/responses", background)
+		resp, got := start(t, workers).Post("/v1/responses", background)
 		assert.Equal(t, http.StatusBadGateway, resp.StatusCode, got)
 		assert.EqualValues(t, 1, asked.Load())
 	})
@@ -208,7 +208,7 @@ func TestResponsesInTheBackgroundAreNotSentAgain(t *testing.T) {
 		var mu sync.Mutex
 		used := map[string]bool{} // guarded by mu
 		w := newFakeWorker(t, info(1))
-		w.on("/v1/responses", func(rw http.ResponseWriter, r *http.Request) {
+		w.On("/v1/responses", func(rw http.ResponseWriter, r *http.Request) {
 			mu.Lock()
 			again := used[r.RemoteAddr]
 			used[r.RemoteAddr] = true
@@ -221,7 +221,7 @@ func TestResponsesInTheBackgroundAreNotSentAgain(t *testing.T) {
 		})
 		h := start(t, []*fakeWorker{w})
 		for range 3 {
-			resp, got := h.post("/v1/responses", background)
+			resp, got := h.Post("/v1/responses", background)
 			require.Equal(t, http.StatusOK, resp.StatusCode, got)
 		}
 		assert.Zero(t, stale.Load(), "requests on connections that may be closed")
@@ -229,11 +229,11 @@ func TestResponsesInTheBackgroundAreNotSentAgain(t *testing.T) {
 	t.Run("refused connection", func(t *testing.T) {
 		t.Parallel()
 		gone, w := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
-		w.on("/v1/responses", answers)
+		w.On("/v1/responses", answers)
 		h := start(t, []*fakeWorker{gone, w}, withPolicy("round-robin"))
-		_ = gone.http.Close()
+		_ = gone.Close()
 		for range 2 {
-			resp, got := h.post("/v1/responses", background)
+			resp, got := h.Post("/v1/responses", background)
 			require.Equal(t, http.StatusOK, resp.StatusCode, got)
 		}
 	})
@@ -243,12 +243,12 @@ func TestResponsesInTheBackgroundAreNotSentAgain(t *testing.T) {
 		hung, other := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 		goOn := make(chan struct{})
 		for _, w := range []*fakeWorker{hung, other} {
-			w.on("/v1/responses", func(rw http.ResponseWriter, r *http.Request) {
+			w.On("/v1/responses", func(rw http.ResponseWriter, r *http.Request) {
 				if asked.Add(1) > 1 {
 					answers(rw, r)
 					return
 				}
-				w.on("/ready", func(_ http.ResponseWriter, r *http.Request) {
+				w.On("/ready", func(_ http.ResponseWriter, r *http.Request) {
 					select {
 					case <-r.Context().Done():
 					case <-goOn:
@@ -264,13 +264,13 @@ func TestResponsesInTheBackgroundAreNotSentAgain(t *testing.T) {
 		h := start(t, []*fakeWorker{hung, other}, withWorkers(soonHung))
 		done := make(chan int, 1)
 		go func() {
-			resp, _ := h.post("/v1/responses", background)
+			resp, _ := h.Post("/v1/responses", background)
 			done <- resp.StatusCode
 		}()
 		// Plain requests leave the worker once it hangs, so this one would have left it too.
 		require.Eventually(t, func() bool { return asked.Load() == 1 }, patience, tick)
 		slow := func() *worker.Worker {
-			for _, w := range h.registry.Snapshot().Workers {
+			for _, w := range h.Registry.Snapshot().Workers {
 				if w.Probed() == worker.Slow {
 					return w
 				}
@@ -294,9 +294,9 @@ func TestHalfOfTheWorkersFailAlike(t *testing.T) {
 			for i := range asked {
 				w := newFakeWorker(t, info(1))
 				if i < 2 {
-					w.answering(status, `{"detail":"own words"}`, &asked[i])
+					answering(w, status, `{"detail":"own words"}`, &asked[i])
 				} else {
-					w.on("/generate", computing(&asked[i]))
+					w.On("/generate", computing(&asked[i]))
 				}
 				workers = append(workers, w)
 			}
@@ -335,11 +335,11 @@ func TestPairRefusalsOfOneWorker(t *testing.T) {
 				bad.does(tt.act)
 				h := startPair(t, p, d, withPolicy("round-robin"))
 				for range 12 {
-					resp, got := h.post("/generate", pairRequest(true))
+					resp, got := h.Post("/generate", pairRequest(true))
 					require.Equal(t, http.StatusOK, resp.StatusCode)
 					require.Equal(t, pairReply(true), got)
 				}
-				assert.Positive(t, h.worker(bad.fakeWorker).Breaker.Opened())
+				assert.Positive(t, h.Worker(bad.fakeWorker).Breaker.Opened())
 				noneRunning(t, h)
 			})
 		}
@@ -379,7 +379,7 @@ func TestErrorOfAllPairs(t *testing.T) {
 					}
 					h := startPair(t, p, d)
 					for _, stream := range []bool{false, true} {
-						resp, got := h.post("/generate", pairRequest(stream))
+						resp, got := h.Post("/generate", pairRequest(stream))
 						require.Equal(t, status, resp.StatusCode, got)
 						assert.Equal(t, reply, got)
 						assert.Equal(t, "7", resp.Header.Get("Retry-After"))
@@ -411,14 +411,14 @@ func TestErrorInStreamOfAllPairs(t *testing.T) {
 					l.does(says(http.StatusOK, "text/event-stream", fmt.Sprintf(event, status)))
 				}
 				h := startPair(t, p, d)
-				resp, got := h.post("/generate", pairRequest(true))
+				resp, got := h.Post("/generate", pairRequest(true))
 				assert.Equal(t, http.StatusOK, resp.StatusCode)
 				assert.Contains(t, got, "CUDA error: mine")
 				assert.Equal(t, "text/event-stream", resp.Header.Get("Content-Type"))
 				for _, l := range legs {
 					l.does(says(http.StatusInternalServerError, "application/json", `{"detail":"Decode transfer failed"}`))
 				}
-				resp, got = h.post("/generate", pairRequest(true))
+				resp, got = h.Post("/generate", pairRequest(true))
 				assert.Equal(t, http.StatusBadGateway, resp.StatusCode, got)
 				noneRunning(t, h)
 			})
@@ -435,7 +435,7 @@ func TestMistakesThatNobodyConfirms(t *testing.T) {
 			var asked atomic.Int64
 			workers := []*fakeWorker{newFakeWorker(t, info(1)), newFakeWorker(t, info(1))}
 			for _, w := range workers {
-				w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
+				w.On("/generate", func(rw http.ResponseWriter, _ *http.Request) {
 					status := first
 					if asked.Add(1)%2 == 0 {
 						status = http.StatusBadRequest
@@ -445,10 +445,10 @@ func TestMistakesThatNobodyConfirms(t *testing.T) {
 			}
 			h := start(t, workers)
 			for range 4 {
-				h.post("/generate", idsBody)
+				h.Post("/generate", idsBody)
 			}
 			assert.EqualValues(t, 8, asked.Load())
-			for _, w := range h.registry.Snapshot().Workers {
+			for _, w := range h.Registry.Snapshot().Workers {
 				assert.True(t, w.NeedsSecondOpinion(http.StatusBadRequest), w.URL)
 			}
 		})

@@ -141,7 +141,7 @@ func (h *harness) ask(n, clients int, stream bool) (bad int64) {
 	for range clients {
 		wg.Go(func() {
 			for i := range next {
-				resp, got, err := h.do(http.MethodPost, h.base+"/generate", fmt.Sprintf(body+"}", i))
+				resp, got, err := h.Try(http.MethodPost, h.Base+"/generate", fmt.Sprintf(body+"}", i))
 				if !isGood(statusOf(resp), got, err, stream) {
 					failed.Add(1)
 				}
@@ -168,11 +168,11 @@ func startFailing(t *testing.T, f *fastFault, options ...option) *failingFirst {
 	var workers []*fakeWorker
 	for i := range all.asked {
 		w := newFakeWorker(t, info(1))
-		w.on("/abort_request", noAborts)
-		w.on("/generate", computing(&all.asked[i]))
+		w.On("/abort_request", noAborts)
+		w.On("/generate", computing(&all.asked[i]))
 		workers = append(workers, w)
 	}
-	workers[0].on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+	workers[0].On("/generate", func(rw http.ResponseWriter, r *http.Request) {
 		if all.failing.Load() {
 			all.asked[0].Add(1)
 			f.serve(rw)
@@ -181,7 +181,7 @@ func startFailing(t *testing.T, f *fastFault, options ...option) *failingFirst {
 		computing(&all.asked[0])(rw, r)
 	})
 	all.harness = start(t, workers, options...)
-	all.first = all.worker(workers[0])
+	all.first = all.Worker(workers[0])
 	return all
 }
 
@@ -206,7 +206,7 @@ func TestFastFailureDrawsNoTraffic(t *testing.T) {
 						continue
 					}
 					bad += h.ask(1, 1, stream)
-					h.awaitIdle() // the client has its answer before the failure counts
+					h.AwaitIdle() // the client has its answer before the failure counts
 				}
 				if f.late { // of one client, each fault behind the first one counts once others have answered
 					assert.Equal(t, bad, h.asked[0].Load(), "nothing is asked after the breaker has opened")

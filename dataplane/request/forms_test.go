@@ -16,8 +16,8 @@ func TestTranscriptionsGoByTheModelOfTheirForm(t *testing.T) {
 	t.Parallel()
 	const path = "/v1/audio/transcriptions"
 	other, whisper := newFakeWorker(t, info(1)), newFakeWorker(t, `{"version":"0.5.23","served_model_name":"whisper","page_size":4,"dp_size":1}`)
-	whisper.answers("/v1/models", `{"object":"list","data":[{"id":"whisper"}]}`)
-	whisper.answers(path, `{"text":"hello"}`)
+	whisper.Answers("/v1/models", `{"object":"list","data":[{"id":"whisper"}]}`)
+	whisper.Answers(path, `{"text":"hello"}`)
 	h := start(t, []*fakeWorker{other, whisper})
 	send := func(kind string, fields ...string) (int, []byte, string) {
 		t.Helper()
@@ -37,7 +37,7 @@ func TestTranscriptionsGoByTheModelOfTheirForm(t *testing.T) {
 		if kind == "" {
 			kind = form.FormDataContentType()
 		}
-		resp, err := h.client.Post(h.base+path, kind, bytes.NewReader(body.Bytes()))
+		resp, err := h.Client.Post(h.Base+path, kind, bytes.NewReader(body.Bytes()))
 		require.NoError(t, err)
 		defer func() { _ = resp.Body.Close() }()
 		got, err := io.ReadAll(resp.Body)
@@ -47,7 +47,7 @@ func TestTranscriptionsGoByTheModelOfTheirForm(t *testing.T) {
 	status, sent, got := send("", "model", "whisper", "language", "en")
 	require.Equal(t, http.StatusOK, status, got)
 	assert.JSONEq(t, `{"text":"hello"}`, got)
-	assert.Equal(t, string(sent), whisper.lastBody())
+	assert.Equal(t, string(sent), whisper.LastBody())
 	for _, refused := range []struct {
 		kind   string
 		fields []string
@@ -61,5 +61,5 @@ func TestTranscriptionsGoByTheModelOfTheirForm(t *testing.T) {
 		status, _, got = send(refused.kind, refused.fields...)
 		assert.Equal(t, refused.status, status, got)
 	}
-	h.awaitIdle()
+	h.AwaitIdle()
 }

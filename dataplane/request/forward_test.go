@@ -14,28 +14,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const (
-	idsBody  = `{"input_ids":[1,2,3,4,5,6,7,8,9],"sampling_params":{"max_new_tokens":4}}`
-	idsReply = `{"text":"x","meta_info":{"prompt_tokens":9,"completion_tokens":4,"cached_tokens":8}}`
-)
-
 func TestBodiesPassWithAnIDSplicedIn(t *testing.T) { overBoth(t, testBodiesPassWithAnIDSplicedIn) }
 
 func testBodiesPassWithAnIDSplicedIn(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
-	w.answers("/generate", idsReply)
+	w.Answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w})
-	resp, got := h.post("/generate", idsBody)
+	resp, got := h.Post("/generate", idsBody)
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 	assert.Equal(t, idsReply, got)
-	assert.Equal(t, w.url, resp.Header.Get("X-Warmpath-Worker"))
+	assert.Equal(t, w.URL, resp.Header.Get("X-Warmpath-Worker"))
 	assert.Equal(t, "0/2", resp.Header.Get("X-Warmpath-Overlap"))
-	assert.Regexp(t, regexp.MustCompile(`^`+regexp.QuoteMeta(idsBody[:len(idsBody)-1])+`,"rid":"wp-[0-9a-f]{24}"\}$`), w.lastBody())
+	assert.Regexp(t, regexp.MustCompile(`^`+regexp.QuoteMeta(idsBody[:len(idsBody)-1])+`,"rid":"wp-[0-9a-f]{24}"\}$`), w.LastBody())
 
 	own := `{ "rid": "0a1b2c3d4e5f40718293a4b5c6d7e8f9", "text": "héllo", "stream": false }`
-	h.post("/generate", own)
-	assert.Equal(t, own, w.lastBody(), "a client's own UUID is left alone, and so is every byte")
+	h.Post("/generate", own)
+	assert.Equal(t, own, w.LastBody(), "a client's own UUID is left alone, and so is every byte")
 }
 
 func TestUsageIsCounted(t *testing.T) { overBoth(t, testUsageIsCounted) }
@@ -43,11 +38,11 @@ func TestUsageIsCounted(t *testing.T) { overBoth(t, testUsageIsCounted) }
 func testUsageIsCounted(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
-	w.answers("/generate", idsReply)
+	w.Answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w})
-	h.post("/generate", idsBody)
-	h.awaitEnded(1)
-	st := h.admin.Status()
+	h.Post("/generate", idsBody)
+	h.AwaitEnded(1)
+	st := h.Admin.Status()
 	assert.EqualValues(t, 9, st.PromptTokens)
 	assert.EqualValues(t, 8, st.HitTokens)
 	assert.InDelta(t, 8.0/9, st.HitRate, 1e-9)
@@ -61,7 +56,7 @@ func testFirstSSEByteIsForwardedAtOnce(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
 	seen := make(chan struct{})
-	w.on("/v1/chat/completions", func(rw http.ResponseWriter, _ *http.Request) {
+	w.On("/v1/chat/completions", func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(rw, "data: one\n\n")
 		rw.(http.Flusher).Flush()
@@ -69,7 +64,7 @@ func testFirstSSEByteIsForwardedAtOnce(t *testing.T) {
 		_, _ = io.WriteString(rw, "data: two\n\ndata: [DONE]\n\n")
 	})
 	h := start(t, []*fakeWorker{w})
-	resp, err := h.client.Post(h.base+"/v1/chat/completions", "application/json",
+	resp, err := h.Client.Post(h.Base+"/v1/chat/completions", "application/json",
 		strings.NewReader(`{"model":"tiny","stream":true,"messages":[{"role":"user","content":"x"}]}`))
 	require.NoError(t, err)
 	defer resp.Body.Close()
@@ -97,29 +92,24 @@ func testFailuresBeforeTheAnswerGoElsewhere(t *testing.T) {
 		fail func(w *fakeWorker)
 		body string
 	}{
-		{"resets the connection", func(w *fakeWorker) { w.dies("/generate", func(http.ResponseWriter) { panic(http.ErrAbortHandler) }) }, idsBody},
-		{"dies after the header of a stream", func(w *fakeWorker) {
-			w.dies("/generate", func(rw http.ResponseWriter) {
-				rw.Header().Set("Content-Type", "text/event-stream")
-				rw.WriteHeader(http.StatusOK)
-			})
-		}, `{"input_ids":[1,2,3],"stream":true}`},
+		{"resets the connection", func(w *fakeWorker) { w.Dies("/generate", func(http.ResponseWriter) { panic(http.ErrAbortHandler) }) }, idsBody},
+		{"dies after the header of a stream", func(w *fakeWorker) { w.Breaks("/generate", "") }, `{"input_ids":[1,2,3],"stream":true}`},
 		{"answers 503", func(w *fakeWorker) {
-			w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })
+			w.On("/generate", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })
 		}, idsBody},
-		{"refuses connections", func(w *fakeWorker) { _ = w.http.Close() }, idsBody},
+		{"refuses connections", func(w *fakeWorker) { _ = w.Close() }, idsBody},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			bad, good := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
-			good.answers("/generate", idsReply)
+			good.Answers("/generate", idsReply)
 			h := start(t, []*fakeWorker{bad, good}, withPolicy("round-robin"))
 			tt.fail(bad)
 			for range 4 { // round robin: each worker is asked first twice
-				resp, got := h.post("/generate", tt.body)
+				resp, got := h.Post("/generate", tt.body)
 				assert.Equal(t, http.StatusOK, resp.StatusCode)
 				assert.Equal(t, idsReply, got)
-				assert.Equal(t, good.url, resp.Header.Get("X-Warmpath-Worker"))
+				assert.Equal(t, good.URL, resp.Header.Get("X-Warmpath-Worker"))
 			}
 		})
 	}
@@ -142,13 +132,10 @@ func TestStreamsFailOver(t *testing.T) {
 			t.Parallel()
 			failsOver(t, c.path, c.body, c.answer, func(bad *fakeWorker) {
 				if !c.cut {
-					bad.streams(c.path, c.failure)
+					bad.Streams(c.path, c.failure)
 					return
 				}
-				bad.dies(c.path, func(rw http.ResponseWriter) {
-					rw.Header().Set("Content-Type", "text/event-stream")
-					_, _ = io.WriteString(rw, c.failure)
-				})
+				bad.Breaks(c.path, c.failure)
 			})
 		})
 	}
@@ -164,9 +151,9 @@ func testHangingWorkerLosesItsWaitingRequests(t *testing.T) {
 	hung, good := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	release := make(chan struct{})
 	wait := func(http.ResponseWriter, *http.Request) { <-release }
-	good.answers("/generate", idsReply)
+	good.Answers("/generate", idsReply)
 	arrived := make(chan struct{}, 8)
-	hung.on("/generate", func(rw http.ResponseWriter, r *http.Request) { arrived <- struct{}{}; wait(rw, r) })
+	hung.On("/generate", func(rw http.ResponseWriter, r *http.Request) { arrived <- struct{}{}; wait(rw, r) })
 	h := start(t, []*fakeWorker{hung, good}, withPolicy("round-robin"), withWorkers(soonHung))
 	t.Cleanup(func() { close(release) })
 	type answer struct {
@@ -176,18 +163,18 @@ func testHangingWorkerLosesItsWaitingRequests(t *testing.T) {
 	answers := make(chan answer, 2)
 	for range 2 { // one of the two goes to the worker that hangs
 		go func() {
-			resp, body, err := h.do(http.MethodPost, h.base+"/generate", idsBody)
+			resp, body, err := h.Try(http.MethodPost, h.Base+"/generate", idsBody)
 			assert.NoError(t, err)
 			answers <- answer{resp, body}
 		}()
 	}
 	<-arrived
-	hung.on("/ready", wait)
+	hung.On("/ready", wait)
 	for range 2 {
 		a := <-answers
 		assert.Equal(t, http.StatusOK, a.resp.StatusCode)
 		assert.Equal(t, idsReply, a.body)
-		assert.Equal(t, good.url, a.resp.Header.Get("X-Warmpath-Worker"))
+		assert.Equal(t, good.URL, a.resp.Header.Get("X-Warmpath-Worker"))
 	}
 }
 
@@ -198,11 +185,11 @@ func TestJSONCutShortIsNotTakenForWhole(t *testing.T) {
 func testJSONCutShortIsNotTakenForWhole(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
-	w.dies("/generate", func(rw http.ResponseWriter) {
+	w.Dies("/generate", func(rw http.ResponseWriter) {
 		_, _ = io.WriteString(rw, `{"meta_info":{"id":"a"},"text":"`+strings.Repeat("x", 32<<10))
 	})
 	h := start(t, []*fakeWorker{w})
-	_, _, err := h.do(http.MethodPost, h.base+"/generate", idsBody)
+	_, _, err := h.Try(http.MethodPost, h.Base+"/generate", idsBody)
 	assert.Error(t, err, "the client's connection is cut")
 }
 
@@ -214,7 +201,7 @@ func testClientThatLeavesIsAborted(t *testing.T) {
 		t.Run("stream="+stream, func(t *testing.T) {
 			w := newFakeWorker(t, info(1))
 			begun, ended := make(chan struct{}), make(chan struct{})
-			w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+			w.On("/generate", func(rw http.ResponseWriter, r *http.Request) {
 				if stream == "true" {
 					_, _ = io.WriteString(rw, "data: one\n\n")
 					rw.(http.Flusher).Flush()
@@ -228,7 +215,7 @@ func testClientThatLeavesIsAborted(t *testing.T) {
 			<-begun
 			leave()
 			<-ended // the worker's connection is closed
-			assert.Equal(t, `{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9"}`, <-w.aborted)
+			assert.Equal(t, `{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9"}`, <-w.Aborted)
 		})
 	}
 }
@@ -239,23 +226,23 @@ func testRanksAreNamedToTheWorker(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(2))
 	ranks := make(chan string, 4)
-	w.on("/v1/completions", func(rw http.ResponseWriter, r *http.Request) {
+	w.On("/v1/completions", func(rw http.ResponseWriter, r *http.Request) {
 		ranks <- r.Header.Get("X-Data-Parallel-Rank")
 		_, _ = io.WriteString(rw, `{"choices":[{"text":"","message":{"content":""}}]}`)
 	})
-	w.answers("/generate", idsReply)
+	w.Answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w}, withPolicy("round-robin"))
-	resp, _ := h.post("/v1/completions", `{"model":"tiny","prompt":[1,2,3]}`)
-	assert.Equal(t, w.url+"#0", resp.Header.Get("X-Warmpath-Worker"))
-	h.post("/v1/completions", `{"model":"tiny","prompt":[1,2,3]}`)
+	resp, _ := h.Post("/v1/completions", `{"model":"tiny","prompt":[1,2,3]}`)
+	assert.Equal(t, w.URL+"#0", resp.Header.Get("X-Warmpath-Worker"))
+	h.Post("/v1/completions", `{"model":"tiny","prompt":[1,2,3]}`)
 	assert.Equal(t, "0", <-ranks)
 	assert.Equal(t, "1", <-ranks)
 
-	h.post("/generate", idsBody)
-	assert.Contains(t, w.lastBody(), `,"routed_dp_rank":0}`)
+	h.Post("/generate", idsBody)
+	assert.Contains(t, w.LastBody(), `,"routed_dp_rank":0}`)
 
-	resp, _ = h.post("/generate", `{"input_ids":[1],"routed_dp_rank":1}`)
-	assert.Equal(t, w.url+"#1", resp.Header.Get("X-Warmpath-Worker"), "the client's own choice of rank counts")
+	resp, _ = h.Post("/generate", `{"input_ids":[1],"routed_dp_rank":1}`)
+	assert.Equal(t, w.URL+"#1", resp.Header.Get("X-Warmpath-Worker"), "the client's own choice of rank counts")
 }
 
 func TestDrainAnswersWhatHasBegun(t *testing.T) { overBoth(t, testDrainAnswersWhatHasBegun) }
@@ -264,7 +251,7 @@ func testDrainAnswersWhatHasBegun(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
 	begun, finish := make(chan struct{}), make(chan struct{})
-	w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
+	w.On("/generate", func(rw http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(rw, "data: one\n\n")
 		rw.(http.Flusher).Flush()
 		close(begun)
@@ -274,14 +261,14 @@ func testDrainAnswersWhatHasBegun(t *testing.T) {
 	h := start(t, []*fakeWorker{w})
 	answer := make(chan string, 1)
 	go func() {
-		_, got, err := h.do(http.MethodPost, h.base+"/generate", `{"text":"x","stream":true}`)
+		_, got, err := h.Try(http.MethodPost, h.Base+"/generate", `{"text":"x","stream":true}`)
 		assert.NoError(t, err)
 		answer <- got
 	}()
 	<-begun
 	stopped := make(chan struct{})
-	go func() { h.stop(); close(stopped) }()
-	require.Eventually(t, func() bool { return h.admin.Status().Draining }, patience, tick)
+	go func() { h.Stop(); close(stopped) }()
+	require.Eventually(t, func() bool { return h.Admin.Status().Draining }, patience, tick)
 	close(finish)
 	assert.Equal(t, "data: one\n\ndata: [DONE]\n\n", <-answer)
 	<-stopped
@@ -302,11 +289,10 @@ func testDrainDoesNotWaitForSilentConnections(t *testing.T) {
 	if c, ok := conn.(*tls.Conn); ok {
 		require.NoError(t, c.Handshake())
 	}
-	resp, _, err := h.do(http.MethodGet, h.base+"/health", "") // the ones before are accepted by now
-	require.NoError(t, err)
+	resp, _ := h.Do(http.MethodGet, h.Base+"/health", "") // the ones before are accepted by now
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 	stopped := make(chan struct{})
-	go func() { h.stop(); close(stopped) }()
+	go func() { h.Stop(); close(stopped) }()
 	select {
 	case <-stopped:
 	case <-time.After(patience): // the drain's own limit is far beyond

@@ -18,7 +18,7 @@ func TestStreamsWithALength(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	text := "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\n" +
 		"data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
-	w.on("/v1/chat/completions", func(rw http.ResponseWriter, _ *http.Request) {
+	w.On("/v1/chat/completions", func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "text/event-stream")
 		rw.Header().Set("Content-Length", strconv.Itoa(len(text)))
 		for _, part := range strings.SplitAfter(text, "\n\n") {
@@ -27,7 +27,7 @@ func TestStreamsWithALength(t *testing.T) {
 		}
 	})
 	h := start(t, []*fakeWorker{w})
-	resp, got := h.post("/v1/chat/completions", `{"model":"tiny","messages":[{"role":"user","content":"x"}],"stream":true}`)
+	resp, got := h.Post("/v1/chat/completions", `{"model":"tiny","messages":[{"role":"user","content":"x"}],"stream":true}`)
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Equal(t, text, got)
 }
@@ -50,15 +50,14 @@ func TestCompressedErrors(t *testing.T) {
 			for _, stream := range []string{"false", "true"} {
 				t.Run(fmt.Sprint(path, " ", status, " ", stream), func(t *testing.T) {
 					w := newFakeWorker(t, info(1))
-					w.on(path, func(rw http.ResponseWriter, _ *http.Request) {
+					w.On(path, func(rw http.ResponseWriter, _ *http.Request) {
 						rw.Header().Set("Content-Type", "application/json")
 						rw.Header().Set("Content-Encoding", "gzip")
 						rw.WriteHeader(status)
 						_, _ = rw.Write(packed.Bytes())
 					})
 					h := start(t, []*fakeWorker{w})
-					resp, got, err := h.do(http.MethodPost, h.base+path, fmt.Sprintf(body, stream), "Content-Type", "application/json", "Accept-Encoding", "gzip")
-					require.NoError(t, err)
+					resp, got := h.Do(http.MethodPost, h.Base+path, fmt.Sprintf(body, stream), "Content-Type", "application/json", "Accept-Encoding", "gzip")
 					require.Equal(t, status, resp.StatusCode)
 					if resp.Header.Get("Content-Encoding") == "gzip" {
 						r, err := gzip.NewReader(strings.NewReader(got))
@@ -78,22 +77,21 @@ func TestCompressedErrors(t *testing.T) {
 func TestReadsPassADeadWorker(t *testing.T) {
 	all := []*fakeWorker{newFakeWorker(t, info(1)), newFakeWorker(t, info(1)), newFakeWorker(t, info(1))}
 	for _, w := range all {
-		w.answers("/v1/models/tiny", `{"id":"tiny"}`)
-		w.answers("/model_info", `{"model_path":"tiny"}`)
-		w.answers("/get_model_info", `{"model_path":"tiny"}`)
+		w.Answers("/v1/models/tiny", `{"id":"tiny"}`)
+		w.Answers("/model_info", `{"model_path":"tiny"}`)
+		w.Answers("/get_model_info", `{"model_path":"tiny"}`)
 	}
 	for dead := range all {
 		h := start(t, all[dead:])
-		require.NoError(t, all[dead].http.Close())
+		require.NoError(t, all[dead].Close())
 		for range 20 {
 			for _, path := range []string{"/v1/models", "/v1/models/tiny", "/model_info", "/get_model_info"} {
-				resp, got, err := h.do(http.MethodGet, h.base+path, "")
-				require.NoError(t, err)
+				resp, got := h.Do(http.MethodGet, h.Base+path, "")
 				if dead < len(all)-1 {
 					require.Equal(t, http.StatusOK, resp.StatusCode, path+got)
 				}
 			}
 		}
-		h.stop()
+		h.Stop()
 	}
 }

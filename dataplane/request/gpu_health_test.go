@@ -15,21 +15,6 @@ import (
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
 
-// worker returns the registry's entry for a fake.
-func (h *harness) worker(f *fakeWorker) *worker.Worker {
-	h.t.Helper()
-	w, err := h.registry.Get(f.url)
-	require.NoError(h.t, err)
-	return w
-}
-
-func (h *harness) metrics() string {
-	h.t.Helper()
-	_, got, err := h.do(http.MethodGet, h.operator+"/metrics", "")
-	require.NoError(h.t, err)
-	return got
-}
-
 const answerWithUsage = `{"choices":[{"text":"","message":{"content":""}}],"usage":{"prompt_tokens":100,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":60}}}`
 
 func indexOf(e admin.Explained, id string) int {
@@ -39,8 +24,7 @@ func indexOf(e admin.Explained, id string) int {
 // explain returns the choice for a body.
 func (h *harness) explain(body string) (e admin.Explained) {
 	h.t.Helper()
-	_, got, err := h.do(http.MethodPost, h.operator+"/explain", body)
-	require.NoError(h.t, err)
+	_, got := h.Do(http.MethodPost, h.Operator+"/explain", body)
 	require.NoError(h.t, json.Unmarshal([]byte(got), &e), got)
 	return e
 }
@@ -50,64 +34,63 @@ func (h *harness) explain(body string) (e admin.Explained) {
 func TestGPUHealthMovesTraffic(t *testing.T) {
 	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
 	for _, w := range []*fakeWorker{a, b} {
-		w.answers("/v1/completions", answerWithUsage)
+		w.Answers("/v1/completions", answerWithUsage)
 	}
 	h := start(t, []*fakeWorker{a, b})
 	body := `{"model":"tiny","prompt":"` + strings.Repeat("words ", 100) + `"}`
 	served := func() string {
-		resp, _ := h.post("/v1/completions", body)
+		resp, _ := h.Post("/v1/completions", body)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
-		h.awaitIdle()
+		h.AwaitIdle()
 		return resp.Header.Get("X-Warmpath-Worker")
 	}
-	for _, w := range h.admin.Status().Workers {
+	for _, w := range h.Admin.Status().Workers {
 		require.Equal(t, admin.GPUHealthStatus{State: "unknown", Weight: 1}, *w.GPUs, "this machine has no sidecar")
 	}
-	_, text, err := h.do(http.MethodGet, h.operator+"/status", "")
-	require.NoError(t, err)
+	_, text := h.Do(http.MethodGet, h.Operator+"/status", "")
 	require.Equal(t, 2, strings.Count(text, `"gpus":{"state":"unknown","weight":1}`), text)
-	require.NotContains(t, text+h.metrics(), `"healthy"} 1`)
-	require.NotContains(t, h.metrics(), "warmpath_worker_health")
+	require.NotContains(t, text+h.Metrics(), `"healthy"} 1`)
+	require.NotContains(t, h.Metrics(), "warmpath_worker_health")
 	warm := a
-	if served() == b.url {
+	if served() == b.URL {
 		warm = b
 	}
-	require.Equal(t, warm.url, served(), "its cache holds it")
-	h.worker(warm).SetHealth(worker.Health{State: worker.GPUDead, Reasons: []string{"XID 79: GPU has fallen off the bus"}})
-	require.NotEqual(t, warm.url, served())
+	require.Equal(t, warm.URL, served(), "its cache holds it")
+	h.Worker(warm).SetHealth(worker.Health{State: worker.GPUDead, Reasons: []string{"XID 79: GPU has fallen off the bus"}})
+	require.NotEqual(t, warm.URL, served())
 
 	e := h.explain(body)
-	r := e.Ranks[indexOf(e, warm.url)]
+	r := e.Ranks[indexOf(e, warm.URL)]
 	require.Contains(t, r.Excluded, "has dead GPUs (XID 79")
 	require.Equal(t, "dead", r.GPUs.State)
-	for _, w := range h.admin.Status().Workers {
-		require.Equal(t, w.URL != warm.url, w.GPUs.State == "unknown")
+	for _, w := range h.Admin.Status().Workers {
+		require.Equal(t, w.URL != warm.URL, w.GPUs.State == "unknown")
 	}
-	got := h.metrics()
+	got := h.Metrics()
 	for _, line := range []string{
-		`warmpath_worker_health{state="dead",worker="` + warm.url + `"} 1`, `warmpath_health_excluded_total{reason="dead"} 1`,
+		`warmpath_worker_health{state="dead",worker="` + warm.URL + `"} 1`, `warmpath_health_excluded_total{reason="dead"} 1`,
 		`warmpath_health_excluded_total{reason="no_tp"} 0`, `warmpath_health_overruled_total 0`,
 	} {
 		require.Contains(t, got, line+"\n")
 	}
 	require.NotContains(t, got, `state="healthy"`)
 
-	h.worker(warm).SetHealth(worker.Health{State: worker.GPUDegraded, Weight: 0.5, Reasons: []string{"clocks at 50 %"}})
+	h.Worker(warm).SetHealth(worker.Health{State: worker.GPUDegraded, Weight: 0.5, Reasons: []string{"clocks at 50 %"}})
 	e = h.explain(body)
-	r = e.Ranks[indexOf(e, warm.url)]
+	r = e.Ranks[indexOf(e, warm.URL)]
 	require.InDelta(t, 0.5, r.Weight, 1e-9)
 	require.Positive(t, r.Cost.Health)
 	require.InDelta(t, r.Cost.TTFT+r.Cost.Others(), r.Cost.Total, 1e-9)
 	require.Equal(t, []string{"clocks at 50 %"}, r.GPUs.Reasons)
-	require.Contains(t, h.metrics(), `warmpath_worker_health_weight{worker="`+warm.url+`"} 0.5`)
+	require.Contains(t, h.Metrics(), `warmpath_worker_health_weight{worker="`+warm.URL+`"} 0.5`)
 
 	for _, f := range []*fakeWorker{a, b} {
-		h.worker(f).SetHealth(worker.Health{State: worker.GPUDraining})
+		h.Worker(f).SetHealth(worker.Health{State: worker.GPUDraining})
 	}
 	require.NotEmpty(t, served(), "facts alone do not stop a cluster that answers")
 	e = h.explain(body)
 	require.Contains(t, e.Overruled, "the least bad are used (draining)")
-	require.Contains(t, h.metrics(), "warmpath_health_overruled_total 1\n")
+	require.Contains(t, h.Metrics(), "warmpath_health_overruled_total 1\n")
 }
 
 // TestGPUDeathMovesWaitingRequests: a request that waits at a worker whose GPU dies is answered
@@ -115,10 +98,10 @@ func TestGPUHealthMovesTraffic(t *testing.T) {
 func TestGPUDeathMovesWaitingRequests(t *testing.T) {
 	t.Parallel()
 	dead, alive := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
-	alive.answers("/v1/completions", answerWithUsage)
+	alive.Answers("/v1/completions", answerWithUsage)
 	arrived, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	dead.on("/v1/completions", func(_ http.ResponseWriter, r *http.Request) {
+	dead.On("/v1/completions", func(_ http.ResponseWriter, r *http.Request) {
 		once.Do(func() { close(arrived) })
 		select {
 		case <-release:
@@ -127,10 +110,10 @@ func TestGPUDeathMovesWaitingRequests(t *testing.T) {
 	})
 	t.Cleanup(func() { close(release) })
 	h := start(t, []*fakeWorker{dead, alive})
-	h.worker(alive).Drain(true)
+	h.Worker(alive).Drain(true)
 	result := make(chan string, 1)
 	go func() {
-		resp, _, err := h.do(http.MethodPost, h.base+"/v1/completions", `{"model":"tiny","prompt":"Once"}`)
+		resp, _, err := h.Try(http.MethodPost, h.Base+"/v1/completions", `{"model":"tiny","prompt":"Once"}`)
 		if err != nil {
 			result <- err.Error()
 			return
@@ -138,12 +121,12 @@ func TestGPUDeathMovesWaitingRequests(t *testing.T) {
 		result <- resp.Status + " " + resp.Header.Get("X-Warmpath-Worker")
 	}()
 	<-arrived
-	h.worker(alive).Drain(false)
+	h.Worker(alive).Drain(false)
 	began := time.Now()
-	h.worker(dead).SetHealth(worker.Health{State: worker.GPUDead, Reasons: []string{"the GPU is lost"}})
+	h.Worker(dead).SetHealth(worker.Health{State: worker.GPUDead, Reasons: []string{"the GPU is lost"}})
 	select {
 	case got := <-result:
-		require.Equal(t, "200 OK "+alive.url, got)
+		require.Equal(t, "200 OK "+alive.URL, got)
 		t.Logf("answered elsewhere after %v", time.Since(began))
 	case <-time.After(patience):
 		t.Fatal("the request stayed at the worker whose GPU is dead")

@@ -51,27 +51,27 @@ func TestRequestsLeaveNothing(t *testing.T) {
 	w := httptest.NewServer(http.HandlerFunc(plainWorker))
 	t.Cleanup(w.Close)
 	h := start(t, nil)
-	_, err := h.registry.Add(w.URL)
+	_, err := h.Registry.Add(w.URL)
 	require.NoError(t, err)
-	h.awaitReady(1)
+	h.AwaitReady(1)
 	round := func() memory {
 		for i := range requestsOfARound {
 			switch i % 8 {
 			case 0:
-				resp, _ := h.post("/generate", `{"sampling_params":`)
+				resp, _ := h.Post("/generate", `{"sampling_params":`)
 				require.Equal(t, http.StatusBadRequest, resp.StatusCode)
 			case 1:
 				ctx, leave := context.WithCancel(t.Context())
-				req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base+"/generate", io.MultiReader(strings.NewReader(`{"text":`), leaver{leave}))
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.Base+"/generate", io.MultiReader(strings.NewReader(`{"text":`), leaver{leave}))
 				require.NoError(t, err)
-				_, err = h.client.Do(req) //nolint:bodyclose // there is none
+				_, err = h.Client.Do(req) //nolint:bodyclose // there is none
 				require.Error(t, err)
 			default:
-				resp, got := h.post("/generate", fmt.Sprintf(`{"rid":"%032d","text":"prompt %d","stream":%t}`, i%100, i%100, i%2 == 0))
+				resp, got := h.Post("/generate", fmt.Sprintf(`{"rid":"%032d","text":"prompt %d","stream":%t}`, i%100, i%100, i%2 == 0))
 				require.Equal(t, http.StatusOK, resp.StatusCode, got)
 			}
 		}
-		h.awaitIdle()
+		h.AwaitIdle()
 		return measured()
 	}
 	// A leak is there in every round, and what else this process does is not.

@@ -66,10 +66,10 @@ func testWorkerDiesInsideAnEvent(t *testing.T) {
 		for path, url := range map[string]string{"plain": "/generate", "fasthttp": "/generate?a=b"} {
 			t.Run(name+"/"+path, func(t *testing.T) {
 				w := newFakeWorker(t, info(1))
-				w.on("/abort_request", noAborts)
+				w.On("/abort_request", noAborts)
 				var cutAt atomic.Int64
 				read := make(chan struct{})
-				w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
+				w.On("/generate", func(rw http.ResponseWriter, _ *http.Request) {
 					rw.Header().Set("Content-Type", "text/event-stream")
 					_, _ = io.WriteString(rw, stream[:first])
 					flush(rw)
@@ -109,11 +109,11 @@ func noAborts(http.ResponseWriter, *http.Request) {}
 // returns the whole answer.
 func (h *harness) readsOn(t *testing.T, url, body, begin string, read chan<- struct{}) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.base+url, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.Base+url, strings.NewReader(body))
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept-Encoding", "gzip") // streams are not compressed
-	resp, err := h.client.Do(req)
+	resp, err := h.Client.Do(req)
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
 	require.Empty(t, resp.Header.Get("Content-Encoding"))
@@ -135,8 +135,8 @@ func TestDecodeWorkerDiesInsideAnEvent(t *testing.T) {
 	for name, more := range map[string]string{"plain": "", "merged": `,"return_logprob":true,"logprob_start_len":0`} {
 		t.Run(name, func(t *testing.T) {
 			p, d := newPair(t, 1, 1, 1)
-			p[0].on("/abort_request", noAborts)
-			d[0].on("/abort_request", noAborts)
+			p[0].On("/abort_request", noAborts)
+			d[0].On("/abort_request", noAborts)
 			var cutAt atomic.Int64
 			read := make(chan struct{})
 			p[0].does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
@@ -193,7 +193,7 @@ func testCommentsPassAtOnce(t *testing.T) {
 	} {
 		w := newFakeWorker(t, info(1))
 		seen := make(chan struct{})
-		w.on(tt.path, func(rw http.ResponseWriter, _ *http.Request) {
+		w.On(tt.path, func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Header().Set("Content-Type", "text/event-stream")
 			_, _ = io.WriteString(rw, tt.before+tt.comment)
 			_ = http.NewResponseController(rw).Flush()
@@ -202,9 +202,9 @@ func testCommentsPassAtOnce(t *testing.T) {
 		})
 		h := start(t, []*fakeWorker{w})
 		body := strings.TrimSuffix(rankedBodies[tt.path], "}") + `,"stream":true}`
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.base+tt.path, strings.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.Base+tt.path, strings.NewReader(body))
 		require.NoError(t, err)
-		resp, err := h.client.Do(req)
+		resp, err := h.Client.Do(req)
 		require.NoError(t, err)
 		in, first := bufio.NewReader(resp.Body), make([]byte, len(tt.before+tt.comment))
 		_, err = io.ReadFull(in, first)
@@ -231,7 +231,7 @@ func testNoAnswerBehindAComment(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, read := newFakeWorker(t, info(1)), make(chan struct{})
-			w.on("/v1/completions", func(rw http.ResponseWriter, _ *http.Request) {
+			w.On("/v1/completions", func(rw http.ResponseWriter, _ *http.Request) {
 				rw.Header().Set("Content-Type", "text/event-stream")
 				_, _ = io.WriteString(rw, ": ping\n\n")
 				flush(rw)
@@ -245,7 +245,7 @@ func testNoAnswerBehindAComment(t *testing.T) {
 			require.Len(t, events, 2, got)
 			assert.Contains(t, events[0], `"error"`)
 			assert.Equal(t, "[DONE]", events[1])
-			require.Eventually(t, func() bool { return h.worker(w).Breaker.Faults() > 0 }, patience, tick)
+			require.Eventually(t, func() bool { return h.Worker(w).Breaker.Faults() > 0 }, patience, tick)
 		})
 	}
 }

@@ -21,13 +21,13 @@ import (
 // an attack must not harm other clients.
 func (h *harness) beside(path, body, want string) {
 	h.t.Helper()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: h.client.Transport.(*http.Transport).TLSClientConfig}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: h.Client.Transport.(*http.Transport).TLSClientConfig}}
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	answered := 0
 	wg.Go(func() {
 		for {
-			r, err := client.Post(h.base+path, "application/json", strings.NewReader(body))
+			r, err := client.Post(h.Base+path, "application/json", strings.NewReader(body))
 			if err != nil {
 				h.t.Errorf("beside the attack: %v", err)
 				return
@@ -89,8 +89,8 @@ func TestHostileHTTP(t *testing.T) { overBoth(t, testHostileHTTP) }
 func testHostileHTTP(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
-	w.answers("/generate", idsReply)
-	w.answers("/v1/completions", `{"ok":1}`)
+	w.Answers("/generate", idsReply)
+	w.Answers("/v1/completions", `{"ok":1}`)
 	h := start(t, []*fakeWorker{w})
 	h.beside("/v1/completions", `{"model":"tiny","prompt":"x"}`, `{"ok":1}`)
 	const line = "POST /generate HTTP/1.1\r\nHost: x\r\n"
@@ -164,9 +164,9 @@ func testHostileHTTP(t *testing.T) {
 // leave no load, and take nothing from others.
 func TestResetsBehindRequests(t *testing.T) {
 	w := newFakeWorker(t, info(1))
-	w.answers("/generate", idsReply)
-	w.on("/abort_request", noAborts)
-	w.answers("/v1/completions", `{"ok":1}`)
+	w.Answers("/generate", idsReply)
+	w.On("/abort_request", noAborts)
+	w.Answers("/v1/completions", `{"ok":1}`)
 	h := start(t, []*fakeWorker{w})
 	h.beside("/v1/completions", `{"model":"tiny","prompt":"x"}`, `{"ok":1}`)
 	request := fmt.Sprintf("POST /generate HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(idsBody), idsBody)
@@ -183,9 +183,9 @@ func TestResetsBehindRequests(t *testing.T) {
 		})
 	}
 	resets.Wait()
-	require.Eventually(t, func() bool { return h.server.Connections() <= 2 }, patience, tick, "their connections are left")
-	h.awaitIdle()
-	resp, got := h.post("/generate", idsBody)
+	require.Eventually(t, func() bool { return h.Server.Connections() <= 2 }, patience, tick, "their connections are left")
+	h.AwaitIdle()
+	resp, got := h.Post("/generate", idsBody)
 	require.Equal(t, http.StatusOK, resp.StatusCode, got)
 }
 
@@ -213,11 +213,11 @@ func testTargets(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
 	got := make(chan string, 1)
-	w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+	w.On("/generate", func(rw http.ResponseWriter, r *http.Request) {
 		got <- r.RequestURI
 		_, _ = io.WriteString(rw, idsReply)
 	})
-	w.on("/flush_cache", func(http.ResponseWriter, *http.Request) { t.Error("a worker's cache was emptied") })
+	w.On("/flush_cache", func(http.ResponseWriter, *http.Request) { t.Error("a worker's cache was emptied") })
 	h := start(t, []*fakeWorker{w})
 	send := func(method, target string) int {
 		return h.raw(fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", method, target, len(idsBody), idsBody))
@@ -246,25 +246,21 @@ func testTargets(t *testing.T) {
 	}
 	for _, path := range []string{"/", "/console", "/health", "/ready", "/status", "/metrics"} { // TRACE must not show a page
 		for _, method := range []string{"TRACE", "POST", "DELETE"} {
-			resp, _, err := h.do(method, h.base+path, "")
-			require.NoError(t, err)
+			resp, _ := h.Do(method, h.Base+path, "")
 			assert.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode, method+" "+path)
 			assert.Contains(t, resp.Header.Get("Allow"), "GET, HEAD", method+" "+path)
 		}
-		resp, _, err := h.do(http.MethodHead, h.base+path, "")
-		require.NoError(t, err)
+		resp, _ := h.Do(http.MethodHead, h.Base+path, "")
 		assert.Equal(t, http.StatusOK, resp.StatusCode, path)
-		resp, body, err := h.do(http.MethodOptions, h.base+path, "")
-		require.NoError(t, err)
+		resp, body := h.Do(http.MethodOptions, h.Base+path, "")
 		assert.Equal(t, 2, resp.StatusCode/100, "load balancers check so: "+path)
 		assert.NotContains(t, body, "<", path)
 	}
-	w.on("/v1/models/org/name", func(_ http.ResponseWriter, r *http.Request) { got <- r.RequestURI })
+	w.On("/v1/models/org/name", func(_ http.ResponseWriter, r *http.Request) { got <- r.RequestURI })
 	assert.Equal(t, http.StatusOK, send("GET", "/v1/models/org%2Fname"))
 	assert.Equal(t, "/v1/models/org%2Fname", <-got)
-	w.on("/v1/models", func(rw http.ResponseWriter, r *http.Request) { rw.Header().Set("X-Asked", r.Method) })
-	resp, _, err := h.do(http.MethodOptions, h.base+"/v1/models", "")
-	require.NoError(t, err)
+	w.On("/v1/models", func(rw http.ResponseWriter, r *http.Request) { rw.Header().Set("X-Asked", r.Method) })
+	resp, _ := h.Do(http.MethodOptions, h.Base+"/v1/models", "")
 	assert.Equal(t, http.MethodOptions, resp.Header.Get("X-Asked"), "a browser's preflight is the worker's to answer")
 }
 
@@ -272,9 +268,9 @@ func testTargets(t *testing.T) {
 // reaches the worker unchanged.
 func TestHostileJSON(t *testing.T) {
 	w := newFakeWorker(t, info(1))
-	w.answers("/generate", idsReply)
-	w.answers("/v1/chat/completions", idsReply)
-	w.answers("/v1/completions", `{"ok":1}`)
+	w.Answers("/generate", idsReply)
+	w.Answers("/v1/chat/completions", idsReply)
+	w.Answers("/v1/completions", `{"ok":1}`)
 	h := start(t, []*fakeWorker{w})
 	h.beside("/v1/completions", `{"model":"tiny","prompt":"x"}`, `{"ok":1}`)
 	chat := func(more string) string {
@@ -329,7 +325,7 @@ func TestHostileJSON(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			resp, got := h.post(tt.path, tt.body)
+			resp, got := h.Post(tt.path, tt.body)
 			require.Equal(t, tt.status, resp.StatusCode, "%.300s", got)
 			if tt.status == http.StatusOK {
 				require.True(t, json.Valid([]byte(got)))

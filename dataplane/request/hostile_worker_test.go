@@ -202,18 +202,18 @@ var hostileAnswers = []struct {
 func TestHostileWorkers(t *testing.T) {
 	t.Parallel()
 	well := newFakeWorker(t, strings.Replace(info(1), "tiny", "well", 1))
-	well.answers("/v1/models", `{"object":"list","data":[{"id":"well"}]}`)
-	well.answers("/v1/completions", `{"ok":1}`)
+	well.Answers("/v1/models", `{"object":"list","data":[{"id":"well"}]}`)
+	well.Answers("/v1/completions", `{"ok":1}`)
 	for _, tt := range hostileAnswers {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := newRawWorker(t, tt.first)
 			h := start(t, []*fakeWorker{well})
-			_, err := h.registry.Add(w.url)
+			_, err := h.Registry.Add(w.url)
 			require.NoError(t, err)
-			h.awaitReady(2)
+			h.AwaitReady(2)
 			h.beside("/v1/completions", `{"model":"well","prompt":"x"}`, `{"ok":1}`)
-			resp, got, err := h.do(http.MethodPost, h.base+"/generate", `{"rid":"first","model":"tiny","text":"x"}`, "Accept-Encoding", "identity")
+			resp, got, err := h.Try(http.MethodPost, h.Base+"/generate", `{"rid":"first","model":"tiny","text":"x"}`, "Accept-Encoding", "identity")
 			switch {
 			case tt.status == 0:
 				require.Error(t, err, "%d %.100q passes for whole", statusOf(resp), got)
@@ -229,7 +229,7 @@ func TestHostileWorkers(t *testing.T) {
 			}
 			for i := range 3 {
 				body := fmt.Sprintf(`{"rid":"%032d","model":"tiny","text":"x"}`, i)
-				resp, got := h.post("/generate", body)
+				resp, got := h.Post("/generate", body)
 				require.Equal(t, http.StatusOK, resp.StatusCode, got)
 				require.Equal(t, body, got, "another one's answer")
 			}
@@ -262,10 +262,10 @@ func TestStallingWorkers(t *testing.T) {
 			})
 			defer close(released)
 			h := start(t, nil, withConfig(func(c *request.Config) { c.StallTimeout = 100 * time.Millisecond }))
-			_, err := h.registry.Add(w.url)
+			_, err := h.Registry.Add(w.url)
 			require.NoError(t, err)
-			h.awaitReady(1)
-			_, got, err := h.do(http.MethodPost, h.base+"/generate", `{"rid":"a","text":"x","stream":true}`)
+			h.AwaitReady(1)
+			_, got, err := h.Try(http.MethodPost, h.Base+"/generate", `{"rid":"a","text":"x","stream":true}`)
 			if strings.HasPrefix(begin, events) {
 				require.NoError(t, err)
 				assert.True(t, strings.HasPrefix(got, "data: 1\n\n"), got)

@@ -113,8 +113,8 @@ func shortLimits(c *request.Config) {
 func (h *harness) awaitReports(ill *fakeWorker) {
 	h.t.Helper()
 	require.Eventually(h.t, func() bool {
-		for _, r := range h.registry.Snapshot().Ranks {
-			if r.Worker.URL != ill.url && !r.Load.Reporting(time.Now()) {
+		for _, r := range h.Registry.Snapshot().Ranks {
+			if r.Worker.URL != ill.URL && !r.Load.Reporting(time.Now()) {
 				return false
 			}
 		}
@@ -141,7 +141,7 @@ func askWell(h *harness, d *dialect, stream bool, each int) (good int) {
 	for c := range healthyClients {
 		wg.Go(func() {
 			for i := range each {
-				resp, got, err := h.do(http.MethodPost, h.base+d.path, d.request(fmt.Sprintf("client %d asks %d", c, i), stream),
+				resp, got, err := h.Try(http.MethodPost, h.Base+d.path, d.request(fmt.Sprintf("client %d asks %d", c, i), stream),
 					"X-Forwarded-For", fmt.Sprintf("10.0.1.%d", c))
 				if d.good(resp, got, err, stream) {
 					n.Add(1)
@@ -194,12 +194,12 @@ func TestHealthyClientsBesideAnIllWorker(t *testing.T) {
 						}
 						h := start(t, workers, options...)
 						h.awaitReports(workers[bad])
-						good, opens := askWell(h, &d, stream, each), &h.worker(workers[bad]).Breaker
+						good, opens := askWell(h, &d, stream, each), &h.Worker(workers[bad]).Breaker
 						if !ill.late && !ill.hangs { // a worker that is looked at anew may have got few requests
 							for round := 0; !ill.well && opens.Opened() == 0; round++ {
 								require.Less(t, round, 60, "its breaker does not open")
 								good, all = good+askWell(h, &d, stream, each), all+healthyClients*each
-								h.awaitIdle()
+								h.AwaitIdle()
 							}
 						}
 						t.Logf("%d of %d answers are good", good, all)
@@ -208,9 +208,9 @@ func TestHealthyClientsBesideAnIllWorker(t *testing.T) {
 						} else {
 							assert.Equal(t, all, good)
 						}
-						h.awaitIdle()
+						h.AwaitIdle()
 						for i, w := range workers {
-							assert.Equal(t, i == bad && !ill.well, h.worker(w).Breaker.Opened() > 0, "worker %d", i)
+							assert.Equal(t, i == bad && !ill.well, h.Worker(w).Breaker.Opened() > 0, "worker %d", i)
 						}
 					})
 				}
@@ -224,12 +224,12 @@ func illWhole(t *testing.T, d *dialect, stream bool, serve func(http.ResponseWri
 	t.Helper()
 	for i := range 4 {
 		w := newFakeWorker(t, info(1))
-		w.on("/abort_request", noAborts)
+		w.On("/abort_request", noAborts)
 		var running atomic.Int64
 		if i > 0 {
 			reports(&fakeLeg{fakeWorker: w}, &running, 256)
 		}
-		w.on(d.path, func(rw http.ResponseWriter, r *http.Request) {
+		w.On(d.path, func(rw http.ResponseWriter, r *http.Request) {
 			running.Add(1)
 			defer running.Add(-1)
 			if body, _ := io.ReadAll(r.Body); i == 0 {
@@ -249,12 +249,12 @@ func illPairs(t *testing.T, d *dialect, stream bool, bad int, meets bool, serve 
 	t.Helper()
 	p, q := newPair(t, 2, 2, 1)
 	for i, l := range append(p, q...) {
-		l.on("/abort_request", noAborts)
+		l.On("/abort_request", noAborts)
 		var running atomic.Int64
 		if i != bad {
 			reports(l, &running, 256)
 		}
-		l.on(d.path, func(rw http.ResponseWriter, r *http.Request) {
+		l.On(d.path, func(rw http.ResponseWriter, r *http.Request) {
 			running.Add(1)
 			defer running.Add(-1)
 			body, _ := io.ReadAll(r.Body)
@@ -282,12 +282,12 @@ func TestHealthyClientsBesideAnIllClient(t *testing.T) {
 	t.Parallel()
 	d := dialects["completions"]
 	sends := func(ctx context.Context, h *harness, body string) *http.Response {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base+d.path, strings.NewReader(body))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.Base+d.path, strings.NewReader(body))
 		if err != nil {
 			return nil
 		}
 		req.Header.Set("X-Forwarded-For", "10.0.0.1")
-		resp, err := h.client.Do(req)
+		resp, err := h.Client.Do(req)
 		if err != nil {
 			return nil
 		}
@@ -356,8 +356,8 @@ func TestHealthyClientsBesideAnIllClient(t *testing.T) {
 				if pairs {
 					p, q := newPair(t, 2, 2, 1)
 					for _, l := range append(p, q...) {
-						l.on("/abort_request", noAborts)
-						l.on(d.path, func(rw http.ResponseWriter, r *http.Request) {
+						l.On("/abort_request", noAborts)
+						l.On(d.path, func(rw http.ResponseWriter, r *http.Request) {
 							body, _ := io.ReadAll(r.Body)
 							var b pairBody
 							if json.Unmarshal(body, &b) == nil && l.waits(r, l.arrives(&b)) {
@@ -369,8 +369,8 @@ func TestHealthyClientsBesideAnIllClient(t *testing.T) {
 				}
 				for range 4 - len(workers) {
 					w := newFakeWorker(t, info(1))
-					w.on("/abort_request", noAborts)
-					w.on(d.path, func(rw http.ResponseWriter, r *http.Request) {
+					w.On("/abort_request", noAborts)
+					w.On(d.path, func(rw http.ResponseWriter, r *http.Request) {
 						body, _ := io.ReadAll(r.Body)
 						answers(rw, r, body, false)
 					})
@@ -400,9 +400,9 @@ func TestHealthyClientsBesideAnIllClient(t *testing.T) {
 				}
 				close(stop)
 				wg.Wait()
-				h.awaitIdle()
+				h.AwaitIdle()
 				for i, w := range workers {
-					assert.Zero(t, h.worker(w).Breaker.Opened(), "worker %d", i)
+					assert.Zero(t, h.Worker(w).Breaker.Opened(), "worker %d", i)
 				}
 			})
 		}

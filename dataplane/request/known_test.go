@@ -55,15 +55,14 @@ func TestClientsSessions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newFakeWorker(t, info(1))
-			w.answers(c.path, `{"text":"x","choices":[{"text":"x","message":{"content":"x"}}],"content":[{"type":"text"}],"output":[{"id":"x"}],"meta_info":{"id":"x"}}`)
+			w.Answers(c.path, `{"text":"x","choices":[{"text":"x","message":{"content":"x"}}],"content":[{"type":"text"}],"output":[{"id":"x"}],"meta_info":{"id":"x"}}`)
 			h := start(t, []*fakeWorker{w})
 			for turn := range 3 {
-				_, _, err := h.do(http.MethodPost, h.base+c.path, fmt.Sprintf(c.body, turn), c.header...)
-				require.NoError(t, err)
+				h.Do(http.MethodPost, h.Base+c.path, fmt.Sprintf(c.body, turn), c.header...)
 			}
-			h.awaitEnded(3)
-			h.awaitIdle()
-			st := h.admin.Status().Sessions
+			h.AwaitEnded(3)
+			h.AwaitIdle()
+			st := h.Admin.Status().Sessions
 			st.Pause = 0
 			require.Equal(t, &admin.SessionStatus{
 				Live: 1, Named: 1, Branches: 3, Sources: map[string]uint64{c.source: 3}, Turns: map[string]uint64{"first": 1, "branch": 2},
@@ -77,7 +76,7 @@ func TestClientsSessions(t *testing.T) {
 func TestResponsesAreTurns(t *testing.T) {
 	t.Parallel()
 	w := newFakeWorker(t, storing)
-	w.on("/v1/responses", func(rw http.ResponseWriter, r *http.Request) {
+	w.On("/v1/responses", func(rw http.ResponseWriter, r *http.Request) {
 		var b struct {
 			ID string `json:"request_id"`
 		}
@@ -88,14 +87,14 @@ func TestResponsesAreTurns(t *testing.T) {
 	h := start(t, []*fakeWorker{w})
 	more := ""
 	for turn := range 4 {
-		_, body := h.post("/v1/responses", fmt.Sprintf(`{"model":"tiny","input":"%d %s"%s}`, turn, strings.Repeat("words ", 60), more))
+		_, body := h.Post("/v1/responses", fmt.Sprintf(`{"model":"tiny","input":"%d %s"%s}`, turn, strings.Repeat("words ", 60), more))
 		var r struct{ ID string }
 		require.NoError(t, json.Unmarshal([]byte(body), &r), "%s", body)
 		more = `,"previous_response_id":"` + r.ID + `"`
 	}
-	h.awaitEnded(4)
-	h.awaitIdle()
-	st := h.admin.Status().Sessions
+	h.AwaitEnded(4)
+	h.AwaitIdle()
+	st := h.Admin.Status().Sessions
 	require.Equal(t, map[string]uint64{"first": 1, "next": 3}, st.Turns)
 	require.Equal(t, 1, st.Live)
 }

@@ -30,7 +30,7 @@ type hanging struct {
 func hang(w *fakeWorker, then http.HandlerFunc, paths ...string) *hanging {
 	g := &hanging{fakeWorker: w, arrived: make(chan struct{}, 64), goOn: make(chan struct{})}
 	for _, path := range paths {
-		w.on(path, func(rw http.ResponseWriter, r *http.Request) {
+		w.On(path, func(rw http.ResponseWriter, r *http.Request) {
 			g.arrived <- struct{}{}
 			select {
 			case <-g.goOn:
@@ -44,7 +44,7 @@ func hang(w *fakeWorker, then http.HandlerFunc, paths ...string) *hanging {
 
 // stopsAnswering makes the probes hang, too.
 func (g *hanging) stopsAnswering() {
-	g.on("/ready", func(_ http.ResponseWriter, r *http.Request) {
+	g.On("/ready", func(_ http.ResponseWriter, r *http.Request) {
 		g.probes.Add(1)
 		select {
 		case <-g.goOn:
@@ -71,7 +71,7 @@ func (h *harness) asks(body string) <-chan waited {
 	out := make(chan waited, 1)
 	begun := time.Now()
 	go func() {
-		resp, got, err := h.do(http.MethodPost, h.base+"/generate", body)
+		resp, got, err := h.Try(http.MethodPost, h.Base+"/generate", body)
 		assert.NoError(h.t, err)
 		out <- waited{statusOf(resp), got, time.Since(begun)}
 	}()
@@ -117,7 +117,7 @@ func TestLastWorkerHangsAndGoesOn(t *testing.T) {
 	g.isHung(t)
 	close(g.goOn)
 	wantReplies(t, idsReply, before, during)
-	assert.Empty(t, g.aborted)
+	assert.Empty(t, g.Aborted)
 	assert.Empty(t, g.arrived, "sent again")
 }
 
@@ -138,17 +138,17 @@ func TestLastWorkerHangsForGood(t *testing.T) {
 func TestWaitingRequestsMoveToANewWorker(t *testing.T) {
 	t.Parallel()
 	late := newFakeWorker(t, info(1))
-	late.answers("/generate", idsReply)
+	late.Answers("/generate", idsReply)
 	h, g, before, during := lastHangs(t)
 	<-g.arrived
 	g.isHung(t)
-	assert.Empty(t, g.aborted)
-	_, err := h.registry.Add(late.url)
+	assert.Empty(t, g.Aborted)
+	_, err := h.Registry.Add(late.URL)
 	require.NoError(t, err)
 	wantReplies(t, idsReply, before, during)
 	close(g.goOn)
-	<-g.aborted
-	<-g.aborted
+	<-g.Aborted
+	<-g.Aborted
 }
 
 // A stream that has sent its header is bounded by the same deadline, and not by StallTimeout.
@@ -158,7 +158,7 @@ func TestStreamOfLastWorkerHangs(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	g := hang(w, givesReply)
 	begun := make(chan struct{}, 4)
-	w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+	w.On("/generate", func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "text/event-stream")
 		rw.WriteHeader(http.StatusOK)
 		flush(rw)
@@ -202,7 +202,7 @@ func TestLastLegHangs(t *testing.T) {
 			g.isHung(t)
 			close(g.goOn)
 			wantReplies(t, pairReply(true), before, during)
-			assert.Empty(t, last.aborted)
+			assert.Empty(t, last.Aborted)
 			noneRunning(t, h)
 		})
 	}

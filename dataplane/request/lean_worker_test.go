@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
+	"github.com/warmpath/warmpath/dataplane/request/requesttest"
 )
 
 // leanWorker answers without allocations, so that only the router's are counted. A decode
@@ -21,13 +22,10 @@ func leanWorker(t *testing.T, mode, reply string, over *atomic.Pointer[worker.Ra
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
 	answer := func(body string) []byte {
 		return fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	}
-	about := answer(fmt.Sprintf(`{"version":"0.5.23","served_model_name":"tiny","page_size":4,"dp_size":1,
-		"disaggregation_mode":%q,"disaggregation_bootstrap_port":%s}`, mode, port))
+	about := answer(requesttest.HalfInfo(mode, 1, requesttest.Port(l.Addr().String())))
 	streamed := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n" +
 		strings.Repeat(chunkOf("data: {\"choices\":[{\"text\":\"\",\"delta\":{}}]}\n\n"), 64) + chunkOf("data: [DONE]\n\n") + "0\r\n\r\n")
 	tokenized := answer(`{"tokens":[` + fresh + strings.Repeat(",1234", 2048) + `],"count":2049}`)
@@ -73,7 +71,7 @@ func leanWorker(t *testing.T, mode, reply string, over *atomic.Pointer[worker.Ra
 		}
 	}()
 	t.Cleanup(func() { _ = l.Close() })
-	return &fakeWorker{t: t, url: "http://" + l.Addr().String()}
+	return &fakeWorker{URL: "http://" + l.Addr().String()}
 }
 
 func chunkOf(data string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(data), data) }

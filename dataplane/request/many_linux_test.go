@@ -72,14 +72,14 @@ func TestMaxClients(t *testing.T) { overBoth(t, testMaxClients) }
 func testMaxClients(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
-	w.answers("/v1/completions", `{"ok":1}`)
+	w.Answers("/v1/completions", `{"ok":1}`)
 	begun, release := make(chan struct{}), make(chan struct{})
-	w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
+	w.On("/generate", func(rw http.ResponseWriter, _ *http.Request) {
 		begun <- struct{}{}
 		<-release
 		_, _ = io.WriteString(rw, idsReply)
 	})
-	h := start(t, []*fakeWorker{w}, func(s *settings) { s.request.Clients.Clients = 3 })
+	h := start(t, []*fakeWorker{w}, func(s *settings) { s.Request.Clients.Clients = 3 })
 	ask := func(path, body string) *bufio.Reader {
 		conn, br := h.dial()
 		t.Cleanup(func() { conn.Close() })
@@ -146,9 +146,9 @@ func holdMany(t *testing.T, idle, streams int, encrypted bool) {
 	}
 	child := startMany(t, mode)
 	h := start(t, nil, options...)
-	_, err := h.registry.Add(child.hear("worker "))
+	_, err := h.Registry.Add(child.hear("worker "))
 	require.NoError(t, err)
-	h.awaitReady(1)
+	h.AwaitReady(1)
 	addr := h.addr()
 
 	before := measured()
@@ -163,12 +163,12 @@ func holdMany(t *testing.T, idle, streams int, encrypted bool) {
 	t.Logf("%d idle connections: each %v", idle, perIdle)
 	child.say("close")
 	child.hear("closed")
-	require.Eventually(t, func() bool { return h.server.Connections() == 0 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return h.Server.Connections() == 0 }, time.Minute, 10*time.Millisecond)
 
 	before = measured()
 	child.say("stream %d %s", streams, addr)
 	child.hear("streaming")
-	require.EqualValues(t, streams, h.admin.Status().InFlight)
+	require.EqualValues(t, streams, h.Admin.Status().InFlight)
 	var perStream memory
 	require.Eventually(t, func() bool {
 		perStream = measured().minus(before).over(streams)

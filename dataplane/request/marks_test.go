@@ -19,7 +19,7 @@ func TestMarksAreForTheirAudience(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	got := make(chan string, 16)
 	answers := func(path string, status int, kind, body string) {
-		w.on(path, func(rw http.ResponseWriter, r *http.Request) {
+		w.On(path, func(rw http.ResponseWriter, r *http.Request) {
 			got <- r.Header.Get("Authorization")
 			rw.Header().Set("X-Warmpath-Worker", "http://behind:1")
 			rw.Header()["x-warmpath-overlap"] = []string{"3/4"}
@@ -56,7 +56,7 @@ func TestMarksAreForTheirAudience(t *testing.T) {
 		{request.AudienceOperators, "", "Bearer ", false},
 		{request.AudienceNone, key, "Bearer " + key, false},
 	} {
-		h.requests.Configure(func(c *request.Config) { c.Audience, c.OperatorKey = tt.audience, []byte(tt.key) })
+		h.Requests.Configure(func(c *request.Config) { c.Audience, c.OperatorKey = tt.audience, []byte(tt.key) })
 		for path, body := range map[string]string{
 			"/generate": idsBody, "/v1/completions": `{"model":"tiny","prompt":"x","stream":true}`,
 			"/v1/chat/completions": `{"model":"tiny","messages":[{"role":"user","content":"x"}]}`,
@@ -70,8 +70,7 @@ func TestMarksAreForTheirAudience(t *testing.T) {
 			if tt.header != "" {
 				header = []string{"Authorization", tt.header}
 			}
-			resp, _, err := h.do(method, h.base+path, body, header...)
-			require.NoError(t, err)
+			resp, _ := h.Do(method, h.Base+path, body, header...)
 			marks := 0
 			for name := range resp.Header {
 				if strings.HasPrefix(strings.ToLower(name), "x-warmpath-") {
@@ -80,7 +79,7 @@ func TestMarksAreForTheirAudience(t *testing.T) {
 			}
 			assert.Equal(t, tt.shown, marks > 0, "%+v %s: %v", tt, path, resp.Header)
 			if tt.shown {
-				assert.Equal(t, w.url, resp.Header.Get("X-Warmpath-Worker"), path)
+				assert.Equal(t, w.URL, resp.Header.Get("X-Warmpath-Worker"), path)
 			}
 			for len(got) > 0 {
 				sent := <-got
@@ -97,10 +96,9 @@ func TestMarksAreForTheirAudience(t *testing.T) {
 func TestMarksOfPairs(t *testing.T) {
 	const key = "operators-own-key"
 	p, d := newPair(t, 1, 1, 1)
-	h := startPair(t, p, d, func(s *settings) { s.request.Audience, s.request.OperatorKey = request.AudienceOperators, []byte(key) })
+	h := startPair(t, p, d, func(s *settings) { s.Request.Audience, s.Request.OperatorKey = request.AudienceOperators, []byte(key) })
 	for header, shown := range map[string]bool{"": false, "Bearer " + key: true} {
-		resp, got, err := h.do(http.MethodPost, h.base+"/generate", idsBody, "Authorization", header)
-		require.NoError(t, err)
+		resp, got := h.Do(http.MethodPost, h.Base+"/generate", idsBody, "Authorization", header)
 		require.Equal(t, http.StatusOK, resp.StatusCode, got)
 		for _, name := range []string{"X-Warmpath-Worker", "X-Warmpath-Prefill", "X-Warmpath-Overlap", "X-Warmpath-Overlap-Source"} {
 			assert.Equal(t, shown, resp.Header.Get(name) != "", name)

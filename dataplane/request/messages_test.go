@@ -46,17 +46,16 @@ func TestMessagesPassUnchanged(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	type got struct{ query, beta, rid string }
 	seen := make(chan got, 1)
-	w.on("/v1/messages", func(rw http.ResponseWriter, r *http.Request) {
+	w.On("/v1/messages", func(rw http.ResponseWriter, r *http.Request) {
 		seen <- got{r.URL.RawQuery, r.Header.Get("Anthropic-Beta"), r.Header.Get("X-Override-Rid")}
 		_, _ = io.WriteString(rw, messageReply)
 	})
 	h := start(t, []*fakeWorker{w})
-	resp, body, err := h.do(http.MethodPost, h.base+"/v1/messages?beta=true", messagesBody+"}",
+	resp, body := h.Do(http.MethodPost, h.Base+"/v1/messages?beta=true", messagesBody+"}",
 		"anthropic-beta", "claude-code-20250219", "anthropic-version", "2023-06-01", "X-Override-Rid", "mine")
-	require.NoError(t, err)
 	assert.Equal(t, messageReply, body)
 	assert.NotEmpty(t, resp.Header.Get("X-Warmpath-Overlap"))
-	assert.Equal(t, messagesBody+"}", w.lastBody())
+	assert.Equal(t, messagesBody+"}", w.LastBody())
 	g := <-seen
 	assert.Equal(t, "beta=true", g.query)
 	assert.Equal(t, "claude-code-20250219", g.beta)
@@ -77,7 +76,7 @@ func TestClaudeCode(t *testing.T) {
 	require.NoError(t, json.Unmarshal(raw, &recorded))
 	w := newFakeWorker(t, info(1))
 	seen := make(chan http.Header, 1)
-	w.on("/v1/messages", func(rw http.ResponseWriter, r *http.Request) {
+	w.On("/v1/messages", func(rw http.ResponseWriter, r *http.Request) {
 		seen <- r.Header
 		rw.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 		_, _ = io.WriteString(rw, messageStart+messageText+messageEnd)
@@ -89,11 +88,10 @@ func TestClaudeCode(t *testing.T) {
 			headers = append(headers, k, v)
 		}
 	}
-	resp, body, err := h.do(http.MethodPost, h.base+recorded.Path, string(recorded.Body), headers...)
-	require.NoError(t, err)
+	resp, body := h.Do(http.MethodPost, h.Base+recorded.Path, string(recorded.Body), headers...)
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 	assert.Equal(t, messageStart+messageText+messageEnd, body)
-	assert.Equal(t, string(recorded.Body), w.lastBody())
+	assert.Equal(t, string(recorded.Body), w.LastBody())
 	got := <-seen
 	for i := 0; i < len(headers); i += 2 {
 		assert.Equal(t, headers[i+1], got.Get(headers[i]), headers[i])
@@ -124,15 +122,15 @@ func TestMessagesErrors(t *testing.T) {
 		"too large":                {"POST", "/v1/messages", messagesBody + `,"x":"` + strings.Repeat("x", 5000) + `"}`, 413, "request_too_large"},
 		"count, no JSON":           {"POST", "/v1/messages/count_tokens", `{`, 400, "invalid_request_error"},
 	} {
-		resp, body, err := h.do(c.method, h.base+c.path, c.body)
+		resp, body, err := h.Try(c.method, h.Base+c.path, c.body)
 		require.NoError(t, err, name)
 		assert.Equal(t, c.status, resp.StatusCode, "%s: %s", name, body)
 		kind, _ := readAnthropicError(t, body)
 		assert.Equal(t, c.kind, kind, name)
 	}
-	_ = w.http.Close()
+	_ = w.Close()
 	require.Eventually(t, func() bool {
-		resp, body := h.post("/v1/messages", messagesBody+"}")
+		resp, body := h.Post("/v1/messages", messagesBody+"}")
 		kind, _ := readAnthropicError(t, body)
 		return resp.StatusCode == http.StatusServiceUnavailable && kind == "overloaded_error"
 	}, patience, tick, "no error for a fleet without workers")
@@ -143,12 +141,9 @@ func TestMessagesErrors(t *testing.T) {
 func TestMessagesBrokenStream(t *testing.T) {
 	t.Parallel()
 	w := newFakeWorker(t, info(1))
-	w.dies("/v1/messages", func(rw http.ResponseWriter) {
-		rw.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(rw, messageStart+messageText)
-	})
+	w.Breaks("/v1/messages", messageStart+messageText)
 	h := start(t, []*fakeWorker{w})
-	_, body := h.post("/v1/messages", messagesBody+`,"stream":true}`)
+	_, body := h.Post("/v1/messages", messagesBody+`,"stream":true}`)
 	rest, ok := strings.CutPrefix(body, messageStart+messageText)
 	require.True(t, ok, "%s", body)
 	lines := strings.Split(rest, "\n")
@@ -162,14 +157,14 @@ func TestMessagesBrokenStream(t *testing.T) {
 func TestMessagesOldPair(t *testing.T) {
 	t.Parallel()
 	p, d := newPair(t, 1, 1, 1)
-	d[0].answers("/server_info", `{"version":"0.5.22","served_model_name":"tiny","page_size":4,"dp_size":1,"disaggregation_mode":"decode"}`)
+	d[0].Answers("/server_info", `{"version":"0.5.22","served_model_name":"tiny","page_size":4,"dp_size":1,"disaggregation_mode":"decode"}`)
 	h := startPair(t, p, d)
-	resp, body := h.post("/v1/messages", messagesBody+"}")
+	resp, body := h.Post("/v1/messages", messagesBody+"}")
 	assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
 	kind, message := readAnthropicError(t, body)
 	assert.Equal(t, "invalid_request_error", kind)
 	assert.Contains(t, message, "0.5.23")
-	assert.Empty(t, p[0].lastBody()+d[0].lastBody())
+	assert.Empty(t, p[0].LastBody()+d[0].LastBody())
 	h.answersWhole("/v1/messages", messagesBody+"}", messageReply)
 }
 
@@ -178,7 +173,7 @@ func TestCountTokensIsNoLoad(t *testing.T) {
 	t.Parallel()
 	w := newFakeWorker(t, info(1))
 	counted := make(chan struct{})
-	w.on("/v1/messages/count_tokens", func(rw http.ResponseWriter, _ *http.Request) {
+	w.On("/v1/messages/count_tokens", func(rw http.ResponseWriter, _ *http.Request) {
 		counted <- struct{}{}
 		<-counted
 		_, _ = io.WriteString(rw, `{"input_tokens":7}`)
@@ -187,21 +182,21 @@ func TestCountTokensIsNoLoad(t *testing.T) {
 	long := strings.Replace(messagesBody, "hi", strings.Repeat("word ", 2000), 1) + "}"
 	done := make(chan string, 1)
 	go func() {
-		_, body, _ := h.do(http.MethodPost, h.base+"/v1/messages/count_tokens?beta=true", long)
+		_, body, _ := h.Try(http.MethodPost, h.Base+"/v1/messages/count_tokens?beta=true", long)
 		done <- body
 	}()
 	<-counted
-	for _, r := range h.registry.Snapshot().Ranks {
+	for _, r := range h.Registry.Snapshot().Ranks {
 		assert.Zero(t, r.Load.Pending(), "tokens to prefill")
 	}
 	counted <- struct{}{}
 	assert.JSONEq(t, `{"input_tokens":7}`, <-done)
-	assert.Equal(t, long, w.lastBody())
+	assert.Equal(t, long, w.LastBody())
 
 	p, d := newPair(t, 1, 1, 1)
 	for _, l := range []*fakeLeg{p[0], d[0]} {
-		l.answers("/v1/messages/count_tokens", `{"input_tokens":7}`)
+		l.Answers("/v1/messages/count_tokens", `{"input_tokens":7}`)
 	}
-	_, body := startPair(t, p, d).post("/v1/messages/count_tokens", messagesBody+"}")
+	_, body := startPair(t, p, d).Post("/v1/messages/count_tokens", messagesBody+"}")
 	assert.JSONEq(t, `{"input_tokens":7}`, body)
 }

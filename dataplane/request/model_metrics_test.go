@@ -16,7 +16,7 @@ import (
 func TestStreamsTellTheTimeBetweenTokens(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	next := make(chan struct{})
-	w.on("/v1/chat/completions", func(rw http.ResponseWriter, _ *http.Request) {
+	w.On("/v1/chat/completions", func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "text/event-stream")
 		for range 3 {
 			_, _ = io.WriteString(rw, `data: {"choices":[{"delta":{"content":"x"}}]}`+"\n\n")
@@ -27,7 +27,7 @@ func TestStreamsTellTheTimeBetweenTokens(t *testing.T) {
 		_, _ = io.WriteString(rw, `data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3}}`+"\n\ndata: [DONE]\n\n")
 	})
 	h := start(t, []*fakeWorker{w})
-	resp, err := h.client.Post(h.base+"/v1/chat/completions", "application/json",
+	resp, err := h.Client.Post(h.Base+"/v1/chat/completions", "application/json",
 		strings.NewReader(`{"model":"default","stream":true,"messages":[{"role":"user","content":"x"}]}`))
 	require.NoError(t, err)
 	defer func() { _ = resp.Body.Close() }()
@@ -39,8 +39,8 @@ func TestStreamsTellTheTimeBetweenTokens(t *testing.T) {
 	}
 	_, err = io.Copy(io.Discard, resp.Body)
 	require.NoError(t, err)
-	h.awaitIdle()
-	text := h.metrics()
+	h.AwaitIdle()
+	text := h.Metrics()
 	assert.Contains(t, text, `warmpath_generation_tokens_total{model="tiny"} 3`)
 	assert.Regexp(t, `warmpath_inter_token_latency_seconds_count\{model="tiny"\} 3\n`, text)
 	assert.NotContains(t, text, `model="default"`)

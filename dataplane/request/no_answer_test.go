@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/fleet/worker"
 )
@@ -99,11 +98,11 @@ func TestAnswersThatAnswerNothing(t *testing.T) {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				t.Parallel()
 				workers := []*fakeWorker{newFakeWorker(t, info(1)), newFakeWorker(t, info(1))}
-				workers[0].on(a.path, bad.ServeHTTP)
-				workers[1].on(a.path, noAnswer{0, a.mime, a.good}.ServeHTTP)
+				workers[0].On(a.path, bad.ServeHTTP)
+				workers[1].On(a.path, noAnswer{0, a.mime, a.good}.ServeHTTP)
 				h := start(t, workers, withPolicy("round-robin"))
 				for range 12 {
-					resp, got := h.post(a.path, a.body)
+					resp, got := h.Post(a.path, a.body)
 					assert.Equal(t, http.StatusOK, resp.StatusCode, got)
 					assert.Equal(t, a.good, got)
 				}
@@ -117,7 +116,7 @@ func TestAnswersThatAnswerNothing(t *testing.T) {
 func (h *harness) assertBroken(workers []*fakeWorker) {
 	h.t.Helper()
 	for i, w := range workers {
-		assert.Equal(h.t, i == 0, h.worker(w).Breaker.Opened() > 0, "worker %d has %d faults", i, h.worker(w).Breaker.Faults())
+		assert.Equal(h.t, i == 0, h.Worker(w).Breaker.Opened() > 0, "worker %d has %d faults", i, h.Worker(w).Breaker.Faults())
 	}
 }
 
@@ -136,16 +135,16 @@ func TestStreamsWithoutTheirEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, good := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
-			w.on(a.path, noAnswer{0, a.mime, a.part}.ServeHTTP)
-			good.on(a.path, noAnswer{0, a.mime, a.part + a.end}.ServeHTTP)
+			w.On(a.path, noAnswer{0, a.mime, a.part}.ServeHTTP)
+			good.On(a.path, noAnswer{0, a.mime, a.part + a.end}.ServeHTTP)
 			h := start(t, []*fakeWorker{w, good}, withPolicy("round-robin"))
 			for range 12 {
-				_, got := h.post(a.path, a.body)
+				_, got := h.Post(a.path, a.body)
 				assert.True(t, strings.HasSuffix(got, a.end) || a.mime == "application/json" || strings.Contains(got, `"error"`), got)
 			}
-			h.awaitIdle()
+			h.AwaitIdle()
 			h.assertBroken([]*fakeWorker{w, good})
-			assert.Equal(t, worker.Ready, h.worker(good).State())
+			assert.Equal(t, worker.Ready, h.Worker(good).State())
 		})
 	}
 }
@@ -178,19 +177,18 @@ func TestNoWorkerAnswers(t *testing.T) {
 				var workers []*fakeWorker
 				for range n {
 					w := newFakeWorker(t, info(1))
-					w.on("/v1/completions", tt.ServeHTTP)
-					w.on("/abort_request", noAborts)
+					w.On("/v1/completions", tt.ServeHTTP)
+					w.On("/abort_request", noAborts)
 					workers = append(workers, w)
 				}
 				h := start(t, workers)
 				for stream, want := range map[bool]int{false: tt.document, true: tt.stream} {
-					resp, got, err := h.do(http.MethodPost, h.base+"/v1/completions", fmt.Sprintf(`{"model":"tiny","prompt":"hi","stream":%t}`, stream))
-					require.NoError(t, err)
+					resp, got := h.Do(http.MethodPost, h.Base+"/v1/completions", fmt.Sprintf(`{"model":"tiny","prompt":"hi","stream":%t}`, stream))
 					assert.Equal(t, want, resp.StatusCode, "stream %t: %s", stream, got)
 					assert.NotEmpty(t, got)
 					assert.Contains(t, got, tt.says)
 				}
-				h.awaitIdle()
+				h.AwaitIdle()
 			})
 		}
 	}

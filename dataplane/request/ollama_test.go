@@ -32,8 +32,8 @@ func ndjson(text string) func(rw http.ResponseWriter) {
 	}
 }
 
-func (w *fakeWorker) streamsLines(path, text string) {
-	w.on(path, func(rw http.ResponseWriter, _ *http.Request) { ndjson(text)(rw) })
+func streamsLines(w *fakeWorker, path, text string) {
+	w.On(path, func(rw http.ResponseWriter, _ *http.Request) { ndjson(text)(rw) })
 }
 
 // ollamaError reads an error as Ollama's clients read it.
@@ -58,40 +58,38 @@ func TestOllamaPasses(t *testing.T) {
 		{"/api/generate", ollamaPrompt + `,"system":"be brief","stream":false}`, ollamaReply},
 		{"/api/chat", ollamaChat + `}`, ollamaLine + ollamaEnd},
 	} {
-		if w.answers(c.path, c.answer); !strings.Contains(c.body, "stream") {
-			w.streamsLines(c.path, c.answer)
+		if w.Answers(c.path, c.answer); !strings.Contains(c.body, "stream") {
+			streamsLines(w, c.path, c.answer)
 		}
-		resp, body := h.post(c.path, c.body)
+		resp, body := h.Post(c.path, c.body)
 		require.Equal(t, http.StatusOK, resp.StatusCode, body)
 		assert.Equal(t, c.answer, body)
 		assert.NotEmpty(t, resp.Header.Get("X-Warmpath-Overlap"))
-		assert.Equal(t, c.body, w.lastBody())
-		h.awaitEnded(uint64(i + 1))
+		assert.Equal(t, c.body, w.LastBody())
+		h.AwaitEnded(uint64(i + 1))
 		if i < 2 {
 			whole = append(whole, resp.Header.Get("X-Request-Id"))
 		}
 	}
-	for _, r := range h.registry.Snapshot().Ranks {
+	for _, r := range h.Registry.Snapshot().Ranks {
 		assert.Zero(t, r.Count.Errors.Load())
 	}
 
 	// A prompt without a text loads a model: SGLang answers it at once.
-	w.streamsLines("/api/generate", `{"model":"tiny","response":"","done":true}`+"\n")
-	resp, body := h.post("/api/generate", `{"model":"tiny","prompt":" "}`)
+	streamsLines(w, "/api/generate", `{"model":"tiny","response":"","done":true}`+"\n")
+	resp, body := h.Post("/api/generate", `{"model":"tiny","prompt":" "}`)
 	assert.Equal(t, http.StatusOK, resp.StatusCode, body)
-	w.answers("/api/show", `{"details":{}}`)
-	resp, body = h.post("/api/show", `{"model":"tiny"}`)
+	w.Answers("/api/show", `{"details":{}}`)
+	resp, body = h.Post("/api/show", `{"model":"tiny"}`)
 	assert.Equal(t, http.StatusOK, resp.StatusCode, body)
-	resp, body, err := h.do(http.MethodGet, h.base+"/api/tags", "")
-	require.NoError(t, err)
+	resp, body = h.Do(http.MethodGet, h.Base+"/api/tags", "")
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 	assert.Contains(t, body, `"models":[{"name":"tiny","model":"tiny"`)
-	for _, base := range []string{h.base, h.operator} {
-		resp, _, err = h.do(http.MethodHead, base+"/", "")
-		require.NoError(t, err)
+	for _, base := range []string{h.Base, h.Operator} {
+		resp, _ = h.Do(http.MethodHead, base+"/", "")
 		assert.Equal(t, http.StatusOK, resp.StatusCode)
 	}
-	h.awaitIdle()
+	h.AwaitIdle()
 	logged := byName(t, lines())
 	for _, name := range whole {
 		assert.Equal(t, []any{7.0, 3.0}, []any{logged[name]["input_length"], logged[name]["output_length"]})
@@ -104,8 +102,8 @@ func TestOllamaTurnsStayTogether(t *testing.T) {
 	var workers []*fakeWorker
 	for range 4 {
 		w := newFakeWorker(t, info(1))
-		w.streamsLines("/api/chat", ollamaLine+ollamaEnd)
-		w.streamsLines("/api/generate", ollamaLine+ollamaEnd)
+		streamsLines(w, "/api/chat", ollamaLine+ollamaEnd)
+		streamsLines(w, "/api/generate", ollamaLine+ollamaEnd)
 		workers = append(workers, w)
 	}
 	h := start(t, workers)
@@ -125,7 +123,7 @@ func TestOllamaTurnsStayTogether(t *testing.T) {
 		for chat := range 6 {
 			first := ""
 			for turn := range 3 {
-				resp, got := h.post(body(chat, turn))
+				resp, got := h.Post(body(chat, turn))
 				require.Equal(t, http.StatusOK, resp.StatusCode, got)
 				at := resp.Header.Get("X-Warmpath-Worker")
 				if first == "" {
@@ -133,8 +131,8 @@ func TestOllamaTurnsStayTogether(t *testing.T) {
 				}
 				assert.Equal(t, first, at, "%s %d turn %d", kind, chat, turn)
 				n++
-				h.awaitEnded(n)
-				h.awaitIdle()
+				h.AwaitEnded(n)
+				h.AwaitIdle()
 			}
 		}
 	}
@@ -159,7 +157,7 @@ func TestOllamaErrors(t *testing.T) {
 		"other model":    {"/api/chat", `{"model":"no","messages":[{"role":"user","content":"hi"}]}`, 404},
 		"not served":     {"/api/pull", `{}`, 404},
 	} {
-		resp, body := h.post(c.path, c.body)
+		resp, body := h.Post(c.path, c.body)
 		assert.Equal(t, c.status, resp.StatusCode, "%s: %s", name, body)
 		ollamaError(t, body)
 	}
@@ -172,25 +170,25 @@ func TestOllamaErrors(t *testing.T) {
 		"dies in a line": {ndjson(ollamaLine + ollamaLine[:50]), ollamaLine, 200},
 		"dies at once":   {ndjson(""), "", 502},
 	} {
-		w.dies("/api/chat", c.answer)
-		resp, body := h.post("/api/chat", ollamaChat+`}`)
+		w.Dies("/api/chat", c.answer)
+		resp, body := h.Post("/api/chat", ollamaChat+`}`)
 		rest, ok := strings.CutPrefix(body, c.begin)
 		require.True(t, ok, "%s: %s", name, body)
 		assert.NotEmpty(t, ollamaError(t, rest), name)
 		assert.Equal(t, c.status, resp.StatusCode, name)
 	}
-	w.streamsLines("/api/chat", ollamaLine) // without its end
-	_, body := h.post("/api/chat", ollamaChat+`}`)
+	streamsLines(w, "/api/chat", ollamaLine) // without its end
+	_, body := h.Post("/api/chat", ollamaChat+`}`)
 	rest, ok := strings.CutPrefix(body, ollamaLine)
 	require.True(t, ok, body)
 	ollamaError(t, rest)
-	w.dies("/api/generate", ndjson(ollamaEnd)) // of a prompt without a text
-	_, body = h.post("/api/generate", `{"model":"tiny","prompt":" "}`)
+	w.Dies("/api/generate", ndjson(ollamaEnd)) // of a prompt without a text
+	_, body = h.Post("/api/generate", `{"model":"tiny","prompt":" "}`)
 	rest, ok = strings.CutPrefix(body, ollamaEnd)
 	require.True(t, ok, body)
 	ollamaError(t, rest)
-	w.streamsLines("/api/chat", `{"error":"boom"}`+"\n")
-	_, body = h.post("/api/chat", ollamaChat+`}`)
+	streamsLines(w, "/api/chat", `{"error":"boom"}`+"\n")
+	_, body = h.Post("/api/chat", ollamaChat+`}`)
 	assert.Equal(t, "boom", ollamaError(t, body))
 }
 
@@ -199,10 +197,10 @@ func TestOllamaNeedsARegularWorker(t *testing.T) {
 	t.Parallel()
 	p, d := newPair(t, 1, 1, 1)
 	h := startPair(t, p, d)
-	resp, body := h.post("/api/chat", ollamaChat+`}`)
+	resp, body := h.Post("/api/chat", ollamaChat+`}`)
 	assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
 	assert.Contains(t, ollamaError(t, body), "regular worker")
-	resp, body = h.post("/open_session", openBody+`}`)
+	resp, body = h.Post("/open_session", openBody+`}`)
 	assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
 	assert.Contains(t, body, "regular worker")
 }

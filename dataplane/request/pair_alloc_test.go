@@ -72,7 +72,7 @@ func TestRequestsAllocateNothing(t *testing.T) {
 	} {
 		once := repeatAt(t, h, kind.path, kind.body, kind.end)
 		for _, exact := range []bool{false, true} {
-			for _, rank := range h.registry.Snapshot().Ranks {
+			for _, rank := range h.Registry.Snapshot().Ranks {
 				rank.SetExact(exact)
 			}
 			for range 50 {

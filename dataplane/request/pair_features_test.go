@@ -66,7 +66,7 @@ func TestPairLogprobs(t *testing.T) {
 				if stream {
 					want = "data: " + want + "\n\ndata: [DONE]\n\n"
 				}
-				resp, got := h.post(tt.path, tt.body+fmt.Sprintf(`,"stream":%v}`, stream))
+				resp, got := h.Post(tt.path, tt.body+fmt.Sprintf(`,"stream":%v}`, stream))
 				assert.Equal(t, http.StatusOK, resp.StatusCode)
 				assert.Equal(t, want, got)
 				noneRunning(t, h)
@@ -90,7 +90,7 @@ func TestPairLogprobsAreLost(t *testing.T) {
 	d[0].does(replies(`{"text":"b","meta_info":{"id":"x","input_token_logprobs":[]}}`))
 	h := startPair(t, p, d, withPolicy("round-robin"))
 	for range 2 {
-		resp, got := h.post("/generate", `{"input_ids":[1],"return_logprob":true}`)
+		resp, got := h.Post("/generate", `{"input_ids":[1],"return_logprob":true}`)
 		assert.Equal(t, http.StatusOK, resp.StatusCode)
 		assert.Equal(t, `{"text":"b","meta_info":{"id":"x","input_token_logprobs":[[null,1,null]]}}`, got)
 	}
@@ -104,7 +104,7 @@ func TestPairBatches(t *testing.T) {
 		"/generate":       `{"input_ids":[[1,2],[3]],"sampling_params":{}}`,
 		"/v1/completions": `{"model":"tiny","prompt":["a","b"]}`,
 	} {
-		resp, _ := h.post(path, body)
+		resp, _ := h.Post(path, body)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		var b struct {
 			Host []string `json:"bootstrap_host"`
@@ -112,7 +112,7 @@ func TestPairBatches(t *testing.T) {
 			Room []uint64 `json:"bootstrap_room"`
 			Rank *uint64  `json:"disagg_prefill_dp_rank"`
 		}
-		require.NoError(t, json.Unmarshal([]byte(p[0].lastBody()), &b), p[0].lastBody())
+		require.NoError(t, json.Unmarshal([]byte(p[0].LastBody()), &b), p[0].LastBody())
 		assert.Equal(t, []string{"127.0.0.1", "127.0.0.1"}, b.Host)
 		assert.Len(t, b.Port, 2)
 		require.Len(t, b.Room, 2)
@@ -137,17 +137,17 @@ func TestPairRanks(t *testing.T) {
 	}
 	h := startPair(t, p, d, withPolicy("round-robin"))
 	read := func(l *fakeLeg) (b pairBody) {
-		dec := json.NewDecoder(strings.NewReader(l.lastBody()))
+		dec := json.NewDecoder(strings.NewReader(l.LastBody()))
 		dec.UseNumber()
 		require.NoError(t, dec.Decode(&b))
 		return b
 	}
 	for range 3 {
-		resp, _ := h.post("/generate", pairRequest(false))
+		resp, _ := h.Post("/generate", pairRequest(false))
 		pb, db := read(p[0]), read(d[0])
 		assert.Equal(t, pb.Room, db.Room)
-		assert.Equal(t, resp.Header.Get("X-Warmpath-Prefill"), fmt.Sprintf("%s#%d", p[0].url, *pb.Rank))
-		assert.Equal(t, resp.Header.Get("X-Warmpath-Worker"), fmt.Sprintf("%s#%d", d[0].url, *db.Rank))
+		assert.Equal(t, resp.Header.Get("X-Warmpath-Prefill"), fmt.Sprintf("%s#%d", p[0].URL, *pb.Rank))
+		assert.Equal(t, resp.Header.Get("X-Warmpath-Worker"), fmt.Sprintf("%s#%d", d[0].URL, *db.Rank))
 		assert.Equal(t, *pb.Rank, *pb.PrefillRank)
 		assert.Equal(t, *pb.Rank, *db.PrefillRank)
 		room, err := pb.Room.(json.Number).Int64()
@@ -156,7 +156,7 @@ func TestPairRanks(t *testing.T) {
 		<-headers
 		<-headers
 	}
-	resp, _ := h.post("/v1/chat/completions", `{"model":"tiny","messages":[{"role":"user","content":"x"}]}`)
+	resp, _ := h.Post("/v1/chat/completions", `{"model":"tiny","messages":[{"role":"user","content":"x"}]}`)
 	pb, db := read(p[0]), read(d[0])
 	assert.Nil(t, pb.Rank)
 	assert.Equal(t, *pb.PrefillRank, *db.PrefillRank)
@@ -180,12 +180,11 @@ func TestPairHeaders(t *testing.T) {
 	}
 	h := startPair(t, p, d, withConfig(func(c *request.Config) { c.Pair.Headers = true }))
 	const body = `{"model":"tiny","messages":[{"role":"user","content":"x"}]}`
-	resp, _, err := h.do(http.MethodPost, h.base+"/v1/chat/completions", body,
+	resp, _ := h.Do(http.MethodPost, h.Base+"/v1/chat/completions", body,
 		"X-Override-Bootstrap-Room", "5", "X-Data-Parallel-Rank", "1", "X-Mine", "kept")
-	require.NoError(t, err)
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
-	assert.Equal(t, body, p[0].lastBody())
-	assert.Equal(t, body, d[0].lastBody())
+	assert.Equal(t, body, p[0].LastBody())
+	assert.Equal(t, body, d[0].LastBody())
 	for range 2 {
 		got := <-headers
 		assert.Regexp(t, `^wp-[0-9a-f]{24}$`, got.Get("X-Override-Rid"))
@@ -196,8 +195,8 @@ func TestPairHeaders(t *testing.T) {
 		assert.NotEmpty(t, got.Get("X-Override-Disagg-Prefill-Dp-Rank"))
 		assert.Equal(t, "kept", got.Get("X-Mine"))
 	}
-	h.post("/generate", pairRequest(false)) // other APIs keep to the body
-	assert.Contains(t, p[0].lastBody(), "bootstrap_room")
+	h.Post("/generate", pairRequest(false)) // other APIs keep to the body
+	assert.Contains(t, p[0].LastBody(), "bootstrap_room")
 	noneRunning(t, h)
 }
 
@@ -205,12 +204,12 @@ func TestPairHeaders(t *testing.T) {
 func TestPairOverwritesClientsRooms(t *testing.T) {
 	p, d := newPair(t, 1, 1, 1)
 	h := startPair(t, p, d)
-	resp, got := h.post("/generate", `{"bootstrap_room":7,"bootstrap_host":null,"input_ids":[1]}`)
+	resp, got := h.Post("/generate", `{"bootstrap_room":7,"bootstrap_host":null,"input_ids":[1]}`)
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 	assert.Equal(t, decodeReply, got)
 	var b pairBody // of equal names, the last counts
-	require.NoError(t, json.Unmarshal([]byte(d[0].lastBody()), &b))
-	assert.Equal(t, 2, strings.Count(d[0].lastBody(), "bootstrap_room"))
+	require.NoError(t, json.Unmarshal([]byte(d[0].LastBody()), &b))
+	assert.Equal(t, 2, strings.Count(d[0].LastBody(), "bootstrap_room"))
 	assert.NotEqual(t, float64(7), b.Room)
 	assert.Equal(t, "127.0.0.1", b.Host)
 	noneRunning(t, h)
@@ -221,7 +220,7 @@ func TestPairSeveralAnswers(t *testing.T) {
 	const body = `{"input_ids":[1],"sampling_params":{"n":2}}`
 	p, d := newPair(t, 1, 1, 1)
 	h := startPair(t, p, d)
-	resp, got := h.post("/generate", body)
+	resp, got := h.Post("/generate", body)
 	assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
 	assert.Contains(t, got, `"param":"n"`)
 	noneRunning(t, h)
@@ -239,18 +238,18 @@ func TestPairSeveralAnswersInAnySpelling(t *testing.T) {
 			"/v1/completions": plain, "/v1/chat/completions": plain,
 			"/generate": `{"text":"x","sampling_params":{"n":%s}}`,
 		} {
-			resp, got := h.post(path, fmt.Sprintf(body, n))
+			resp, got := h.Post(path, fmt.Sprintf(body, n))
 			assert.Equal(t, http.StatusBadRequest, resp.StatusCode, "%s %s", path, n)
 			assert.Contains(t, got, `"param":"n"`)
 		}
 	}
-	resp, got := h.post("/generate", `{"text":["x","y"],"sampling_params":[{"n":2.0},{"n":2}]}`)
+	resp, got := h.Post("/generate", `{"text":["x","y"],"sampling_params":[{"n":2.0},{"n":2}]}`)
 	assert.Equal(t, http.StatusBadRequest, resp.StatusCode, got)
 	for _, n := range []string{`1`, `1.0`, `"1"`, `true`, `null`} {
-		resp, got := h.post("/v1/completions", fmt.Sprintf(plain, n))
+		resp, got := h.Post("/v1/completions", fmt.Sprintf(plain, n))
 		assert.Equal(t, http.StatusOK, resp.StatusCode, "%s: %s", n, got)
 	}
-	assert.Len(t, p[0].bodies, 5)
+	assert.Len(t, p[0].Bodies(), 5)
 	noneRunning(t, h)
 }
 
@@ -266,7 +265,7 @@ func TestPairsOfConvertedAPIs(t *testing.T) {
 			t.Parallel()
 			p, d := newPair(t, 1, 1, 1)
 			for _, l := range []*fakeLeg{p[0], d[0]} {
-				l.on(c.path, func(rw http.ResponseWriter, r *http.Request) {
+				l.On(c.path, func(rw http.ResponseWriter, r *http.Request) {
 					raw, _ := io.ReadAll(r.Body)
 					var b pairBody
 					assert.NoError(t, json.Unmarshal(raw, &b))
@@ -277,13 +276,13 @@ func TestPairsOfConvertedAPIs(t *testing.T) {
 				})
 			}
 			h := startPair(t, p, d)
-			resp, got := h.post(c.path, c.body)
+			resp, got := h.Post(c.path, c.body)
 			assert.Equal(t, http.StatusOK, resp.StatusCode)
 			assert.Equal(t, c.reply, got)
 			assert.NotEmpty(t, resp.Header.Get("X-Warmpath-Prefill"))
-			assert.Contains(t, d[0].lastBody(), c.sent)
-			assert.Contains(t, d[0].lastBody(), `"bootstrap_room":`)
-			assert.Equal(t, p[0].lastBody(), d[0].lastBody())
+			assert.Contains(t, d[0].LastBody(), c.sent)
+			assert.Contains(t, d[0].LastBody(), `"bootstrap_room":`)
+			assert.Equal(t, p[0].LastBody(), d[0].LastBody())
 			noneRunning(t, h)
 		})
 	}
@@ -293,21 +292,21 @@ func TestPairsOfConvertedAPIs(t *testing.T) {
 // others need a regular worker.
 func TestPairOtherRoutes(t *testing.T) {
 	p, d := newPair(t, 1, 1, 1)
-	p[0].answers("/v1/tokenize", `{"tokens":[1]}`)
+	p[0].Answers("/v1/tokenize", `{"tokens":[1]}`)
 	h := startPair(t, p, d)
-	resp, got := h.post("/v1/tokenize", `{"model":"tiny","prompt":"x"}`)
+	resp, got := h.Post("/v1/tokenize", `{"model":"tiny","prompt":"x"}`)
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 	assert.Equal(t, `{"tokens":[1]}`, got)
 	assert.Empty(t, resp.Header.Get("X-Warmpath-Prefill"))
 
-	resp, got = h.post("/v1/responses", `{"model":"tiny","input":"x"}`)
+	resp, got = h.Post("/v1/responses", `{"model":"tiny","input":"x"}`)
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 	assert.Equal(t, decodeReply, got)
-	assert.Contains(t, d[0].lastBody(), `"bootstrap_room":`)
+	assert.Contains(t, d[0].LastBody(), `"bootstrap_room":`)
 
 	// Inference without a room would get 400 from either worker, and may kill a prefill engine.
 	for _, path := range []string{"/v1/embeddings", "/v1/score", "/classify"} {
-		resp, got = h.post(path, `{"model":"tiny","input":"x"}`)
+		resp, got = h.Post(path, `{"model":"tiny","input":"x"}`)
 		assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
 		assert.Contains(t, got, "a regular worker", path)
 	}
@@ -325,16 +324,16 @@ func TestTrialsThatNobodyUses(t *testing.T) {
 				t.Parallel()
 				p, d := newPair(t, 3, 3, 1) // an odd number, for a refused pair takes two turns
 				for _, l := range append(p, d...) {
-					l.answers("/v1/tokenize", `{"tokens":[1]}`)
+					l.Answers("/v1/tokenize", `{"tokens":[1]}`)
 				}
 				h := startPair(t, p, d, withPolicy("round-robin"))
-				w := h.worker([]*fakeLeg{p[0], d[0]}[leg].fakeWorker)
+				w := h.Worker([]*fakeLeg{p[0], d[0]}[leg].fakeWorker)
 				for range 3 {
 					w.Fault(time.Now())
 				}
 				require.Eventually(t, func() bool { return w.Breaker.State(time.Now()) == worker.BreakerHalfOpen }, patience, tick)
 				for range 9 {
-					resp, got := h.post(path, `{"model":"tiny","prompt":"x","input":"x"}`)
+					resp, got := h.Post(path, `{"model":"tiny","prompt":"x","input":"x"}`)
 					require.Equal(t, status, resp.StatusCode, got)
 				}
 				assert.True(t, w.Breaker.Lets(time.Now().UnixNano()))
@@ -348,11 +347,11 @@ func TestPairHalfMissing(t *testing.T) {
 	t.Parallel()
 	p, d := newPair(t, 1, 1, 1)
 	h := startPair(t, p, nil)
-	resp, got := h.post("/generate", pairRequest(false))
+	resp, got := h.Post("/generate", pairRequest(false))
 	assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
 	assert.Contains(t, got, "No decode worker")
 	h = startPair(t, nil, d)
-	resp, got = h.post("/generate", pairRequest(false))
+	resp, got = h.Post("/generate", pairRequest(false))
 	assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
 	assert.Contains(t, got, "No prefill worker")
 }
@@ -367,7 +366,7 @@ func TestPairLargeBodies(t *testing.T) {
 	h := startPair(t, p, d, withPolicy("round-robin"), withConfig(func(c *request.Config) { c.MaxBodyBytes = 16 << 20 }))
 	body := `{"text":"` + strings.Repeat("x", 2<<20) + `"}`
 	for range 2 { // one for each prefill worker
-		resp, got := h.post("/generate", body)
+		resp, got := h.Post("/generate", body)
 		assert.Equal(t, http.StatusOK, resp.StatusCode)
 		assert.Equal(t, decodeReply, got)
 	}
@@ -392,12 +391,12 @@ func TestPairSlowClient(t *testing.T) {
 		_, _ = io.WriteString(rw, doneEvent)
 	})
 	h := startPair(t, p, d)
-	resp, err := h.client.Post(h.base+"/generate", "application/json", strings.NewReader(pairRequest(true)))
+	resp, err := h.Client.Post(h.Base+"/generate", "application/json", strings.NewReader(pairRequest(true)))
 	require.NoError(t, err)
 	defer resp.Body.Close()
 	<-p[0].ended // while nobody reads
 	require.Eventually(t, func() bool {
-		for _, r := range h.registry.Snapshot().Ranks {
+		for _, r := range h.Registry.Snapshot().Ranks {
 			if r.Worker.Role() == worker.RolePrefill && r.Load.InFlight() != 0 {
 				return false
 			}
@@ -418,7 +417,7 @@ func TestPairOverTLS(t *testing.T) {
 		d[1].does(dies)
 		h := startPair(t, p, d)
 		for range 4 {
-			resp, got := h.post("/generate", pairRequest(true))
+			resp, got := h.Post("/generate", pairRequest(true))
 			assert.Equal(t, http.StatusOK, resp.StatusCode)
 			assert.Equal(t, pairReply(true), got)
 		}

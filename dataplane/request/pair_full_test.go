@@ -52,7 +52,7 @@ func batchOf(places int, end <-chan struct{}, running, events *atomic.Int64) act
 
 // reports has a worker report its load, as often as it is asked.
 func reports(l *fakeLeg, running *atomic.Int64, most int) {
-	l.on("/v1/loads", func(rw http.ResponseWriter, _ *http.Request) {
+	l.On("/v1/loads", func(rw http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintf(rw, `{"loads":[{"dp_rank":0,"num_running_reqs":%d,"max_running_requests":%d}]}`, running.Load(), most)
 	})
 }
@@ -86,7 +86,7 @@ func TestPairDecodeIsFull(t *testing.T) {
 			var wg sync.WaitGroup
 			for range 5 {
 				wg.Go(func() {
-					resp, got, err := h.do(http.MethodPost, h.base+"/generate", pairRequest(true))
+					resp, got, err := h.Try(http.MethodPost, h.Base+"/generate", pairRequest(true))
 					if assert.NoError(t, err) {
 						assert.Equal(t, http.StatusOK, resp.StatusCode, got)
 					}
@@ -142,7 +142,7 @@ func TestPairTransferThatNeverComes(t *testing.T) {
 			h := startPair(t, p, d, withConfig(withShortPair), withWorkers(func(c *worker.Config) { c.LoadEvery = 50 * time.Millisecond }))
 			post := func(wg *sync.WaitGroup) {
 				wg.Go(func() {
-					resp, got, err := h.do(http.MethodPost, h.base+"/generate", pairRequest(true))
+					resp, got, err := h.Try(http.MethodPost, h.Base+"/generate", pairRequest(true))
 					if assert.NoError(t, err) {
 						assert.Contains(t, []int{http.StatusOK, http.StatusGatewayTimeout}, resp.StatusCode, got)
 					}
@@ -155,7 +155,7 @@ func TestPairTransferThatNeverComes(t *testing.T) {
 			<-p[0].ended
 			for gone := false; !gone; {
 				if full { // requests come and go without a pause
-					resp, got := h.post("/generate", pairRequest(true))
+					resp, got := h.Post("/generate", pairRequest(true))
 					require.Equal(t, http.StatusOK, resp.StatusCode, got)
 					<-p[0].ended
 					<-d[0].ended
@@ -182,7 +182,7 @@ func TestTimeoutsOfBusyWorkers(t *testing.T) {
 	polled := withWorkers(func(c *worker.Config) { c.LoadEvery = 50 * time.Millisecond })
 	reporting := func(h *harness) {
 		require.Eventually(t, func() bool {
-			for _, r := range h.registry.Snapshot().Ranks {
+			for _, r := range h.Registry.Snapshot().Ranks {
 				if !r.Load.Reporting(time.Now()) {
 					return false
 				}
@@ -206,9 +206,9 @@ func TestTimeoutsOfBusyWorkers(t *testing.T) {
 				}
 			}))
 			reporting(h)
-			resp, got := h.post("/generate", pairRequest(false))
+			resp, got := h.Post("/generate", pairRequest(false))
 			assert.Equal(t, http.StatusGatewayTimeout, resp.StatusCode, got)
-			for _, w := range h.registry.Snapshot().Workers {
+			for _, w := range h.Registry.Snapshot().Workers {
 				assert.Zero(t, w.Breaker.Faults(), w.URL)
 			}
 			noneRunning(t, h)
@@ -218,7 +218,7 @@ func TestTimeoutsOfBusyWorkers(t *testing.T) {
 		t.Parallel()
 		w := newFakeWorker(t, info(1))
 		reports(&fakeLeg{fakeWorker: w}, &running, 2)
-		w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+		w.On("/generate", func(rw http.ResponseWriter, r *http.Request) {
 			rw.Header().Set("Content-Type", "text/event-stream")
 			_, _ = io.WriteString(rw, "data: "+decodeReply+"\n\n")
 			flush(rw)
@@ -226,10 +226,10 @@ func TestTimeoutsOfBusyWorkers(t *testing.T) {
 		})
 		h := start(t, []*fakeWorker{w}, polled, withConfig(func(c *request.Config) { c.StallTimeout = limit }))
 		reporting(h)
-		_, got := h.post("/generate", pairRequest(true))
+		_, got := h.Post("/generate", pairRequest(true))
 		assert.Contains(t, got, `"code":"upstream_error"`, "the client is told")
-		h.awaitIdle()
-		for _, w := range h.registry.Snapshot().Workers {
+		h.AwaitIdle()
+		for _, w := range h.Registry.Snapshot().Workers {
 			assert.Zero(t, w.Breaker.Faults(), w.URL)
 		}
 	})
@@ -256,7 +256,7 @@ func TestPairLogprobsComeSlowly(t *testing.T) {
 	})
 	d[0].does(replies(`{"text":"b","meta_info":{"id":"x","input_token_logprobs":[]}}`))
 	h := startPair(t, p, d, withConfig(withShortPair))
-	resp, got := h.post("/generate", `{"input_ids":[1],"return_logprob":true}`)
+	resp, got := h.Post("/generate", `{"input_ids":[1],"return_logprob":true}`)
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 	assert.Equal(t, `{"text":"b","meta_info":{"id":"x","input_token_logprobs":[[null,1,null]]}}`, got)
 	noneBlamed(t, h)
@@ -288,7 +288,7 @@ func TestPairQueue(t *testing.T) {
 			const requests = 8
 			var wg sync.WaitGroup
 			counted := func() (n int64) {
-				st := h.admin.Status()
+				st := h.Admin.Status()
 				for _, w := range st.Workers {
 					if w.Role == "decode" {
 						n += w.Load.OwnInFlight
@@ -299,7 +299,7 @@ func TestPairQueue(t *testing.T) {
 			for i := range requests { // one after the other: those of one instant pass before the first is counted
 				require.Eventually(t, func() bool { return counted() == int64(i) }, patience, tick, "not all are sent or wait")
 				wg.Go(func() {
-					resp, got, err := h.do(http.MethodPost, h.base+"/generate", pairRequest(false))
+					resp, got, err := h.Try(http.MethodPost, h.Base+"/generate", pairRequest(false))
 					if assert.NoError(t, err) {
 						assert.Equal(t, http.StatusOK, resp.StatusCode)
 						assert.Equal(t, decodeReply, got)
@@ -307,13 +307,13 @@ func TestPairQueue(t *testing.T) {
 				})
 			}
 			require.Eventually(t, func() bool {
-				q := h.admin.Status().Queue
-				return q.Waiting > 0 && h.admin.Status().InFlight == requests
+				q := h.Admin.Status().Queue
+				return q.Waiting > 0 && h.Admin.Status().InFlight == requests
 			}, patience, tick, "nobody waits")
 			close(finish)
 			wg.Wait()
 			noneRunning(t, h)
-			require.Eventually(t, func() bool { return h.admin.Status().Queue.Waiting == 0 }, patience, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return h.Admin.Status().Queue.Waiting == 0 }, patience, 10*time.Millisecond)
 		})
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -15,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/warmpath/warmpath/dataplane/request"
+	"github.com/warmpath/warmpath/dataplane/request/requesttest"
 )
 
 // patience bounds the wait for an event, and tick is the pause between two looks: CI may be slow.
@@ -66,14 +64,9 @@ type act func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody)
 func newPair(t *testing.T, prefills, decodes, dp int) (p, d []*fakeLeg) {
 	t.Helper()
 	h := &hub{rooms: map[string]*[2]chan struct{}{}}
-	boot := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	t.Cleanup(boot.Close)
-	at, err := url.Parse(boot.URL)
-	require.NoError(t, err)
+	port := requesttest.Bootstrap(t)
 	leg := func(mode string) *fakeLeg {
-		info := fmt.Sprintf(`{"version":"0.5.23","served_model_name":"tiny","page_size":4,"dp_size":%d,
-			"disaggregation_mode":%q,"disaggregation_bootstrap_port":%s}`, dp, mode, at.Port())
-		l := &fakeLeg{fakeWorker: newFakeWorker(t, info), prefill: mode == "prefill", hub: h, ended: make(chan string, 1024)}
+		l := &fakeLeg{fakeWorker: newFakeWorker(t, requesttest.HalfInfo(mode, dp, port)), prefill: mode == "prefill", hub: h, ended: make(chan string, 1024)}
 		l.does(meets)
 		return l
 	}
@@ -89,7 +82,7 @@ func newPair(t *testing.T, prefills, decodes, dp int) (p, d []*fakeLeg) {
 // does sets the leg's behavior.
 func (l *fakeLeg) does(a act) {
 	for _, path := range []string{"/generate", "/v1/chat/completions", "/v1/completions", "/v1/responses"} {
-		l.on(path, func(rw http.ResponseWriter, r *http.Request) {
+		l.On(path, func(rw http.ResponseWriter, r *http.Request) {
 			raw, _ := io.ReadAll(r.Body)
 			r.Body = io.NopCloser(bytes.NewReader(raw))
 			var b pairBody
@@ -179,17 +172,13 @@ func startPair(t *testing.T, p, d []*fakeLeg, options ...option) *harness {
 func (h *harness) answersWhole(path, body, reply string) {
 	h.t.Helper()
 	both := newFakeWorker(h.t, info(1))
-	both.answers(path, reply)
-	_, err := h.registry.Add(both.url)
+	both.Answers(path, reply)
+	_, err := h.Registry.Add(both.URL)
 	require.NoError(h.t, err)
-	h.awaitReady(3)
-	resp, got := h.post(path, body)
+	h.AwaitReady(3)
+	resp, got := h.Post(path, body)
 	assert.Equal(h.t, http.StatusOK, resp.StatusCode)
 	assert.Equal(h.t, reply, got)
-}
-
-func withConfig(f func(*request.Config)) option {
-	return func(s *settings) { f(&s.request) }
 }
 
 // noneRunning is the invariant after the last answer: no load is counted at either leg, and no
@@ -197,13 +186,8 @@ func withConfig(f func(*request.Config)) option {
 func noneRunning(t *testing.T, h *harness) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		for _, r := range h.registry.Snapshot().Ranks {
-			if r.Load.InFlight() != 0 || r.Load.Pending() != 0 || r.Load.Waiting() != 0 || r.Load.Reserved() != 0 {
-				return false
-			}
-		}
-		h.post("/explain", `{"text":"x"}`) // a choice forgets what ended a while ago
-		return h.admin.Status().InFlight == 0 && h.index.Stats().Predictions == 0
+		h.Post("/explain", `{"text":"x"}`) // a choice forgets what ended a while ago
+		return h.Unloaded() && h.Index.Stats().Predictions == 0
 	}, patience, 20*time.Millisecond, "what a request took was not given back")
 }
 

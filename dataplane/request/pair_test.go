@@ -21,13 +21,13 @@ func TestPairAnswers(t *testing.T) {
 		t.Run(fmt.Sprintf("stream=%v", stream), func(t *testing.T) {
 			p, d := newPair(t, 1, 1, 1)
 			h := startPair(t, p, d)
-			resp, got := h.post("/generate", pairRequest(stream))
+			resp, got := h.Post("/generate", pairRequest(stream))
 			assert.Equal(t, http.StatusOK, resp.StatusCode)
 			assert.Equal(t, pairReply(stream), got)
-			assert.Equal(t, d[0].url, resp.Header.Get("X-Warmpath-Worker"))
-			assert.Equal(t, p[0].url, resp.Header.Get("X-Warmpath-Prefill"))
+			assert.Equal(t, d[0].URL, resp.Header.Get("X-Warmpath-Worker"))
+			assert.Equal(t, p[0].URL, resp.Header.Get("X-Warmpath-Prefill"))
 			assert.Equal(t, "0/2", resp.Header.Get("X-Warmpath-Overlap"))
-			assert.Equal(t, p[0].lastBody(), d[0].lastBody())
+			assert.Equal(t, p[0].LastBody(), d[0].LastBody())
 			noneRunning(t, h)
 		})
 	}
@@ -105,25 +105,25 @@ func TestPairFailuresGoElsewhere(t *testing.T) {
 					if f.act != nil {
 						bad.does(f.act)
 					} else {
-						_ = bad.http.Close()
+						_ = bad.Close()
 					}
 					if f.hangs { // from its first request on
 						bad.does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
-							bad.on("/ready", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+							bad.On("/ready", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 							f.act(l, rw, r, b)
 						})
 					}
 					for range 4 { // both pairs are asked first
-						resp, got := h.post("/generate", pairRequest(stream))
+						resp, got := h.Post("/generate", pairRequest(stream))
 						assert.Equal(t, http.StatusOK, resp.StatusCode)
 						assert.Equal(t, pairReply(stream), got)
-						assert.NotEqual(t, bad.url, resp.Header.Get("X-Warmpath-Worker"))
+						assert.NotEqual(t, bad.URL, resp.Header.Get("X-Warmpath-Worker"))
 						if !f.done { // else the decode worker may have all that it needs
-							assert.NotEqual(t, bad.url, resp.Header.Get("X-Warmpath-Prefill"))
+							assert.NotEqual(t, bad.URL, resp.Header.Get("X-Warmpath-Prefill"))
 						}
 					}
 					if f.hangs {
-						assert.Contains(t, <-bad.aborted, "rid", "it may go on")
+						assert.Contains(t, <-bad.Aborted, "rid", "it may go on")
 					}
 					noneRunning(t, h)
 				})
@@ -160,13 +160,13 @@ func TestPairFailureEndsTheOtherLeg(t *testing.T) {
 					dies(l, rw, r, b)
 				})
 				h := startPair(t, p, d)
-				resp, got := h.post("/generate", fmt.Sprintf(`{"rid":"00000000000000000000000000000001","text":"x","stream":%v}`, header))
+				resp, got := h.Post("/generate", fmt.Sprintf(`{"rid":"00000000000000000000000000000001","text":"x","stream":%v}`, header))
 				assert.Equal(t, http.StatusBadGateway, resp.StatusCode)
 				assert.Contains(t, got, `"code":"upstream_error"`)
 				<-gone
-				assert.Equal(t, `{"rid":"00000000000000000000000000000001"}`, <-other.aborted)
+				assert.Equal(t, `{"rid":"00000000000000000000000000000001"}`, <-other.Aborted)
 				for leg, faults := range map[*fakeLeg]int64{bad: 1, other: 0} {
-					assert.EqualValues(t, faults, h.worker(leg.fakeWorker).Breaker.Faults(), leg.url)
+					assert.EqualValues(t, faults, h.Worker(leg.fakeWorker).Breaker.Faults(), leg.URL)
 				}
 				noneRunning(t, h)
 			})
@@ -190,7 +190,7 @@ func TestPairsInnocentLegIsUsedAgain(t *testing.T) {
 				bad.does(f)
 				h := startPair(t, p, d, withPolicy("round-robin"))
 				for range 4 {
-					resp, got := h.post("/generate", pairRequest(true))
+					resp, got := h.Post("/generate", pairRequest(true))
 					assert.Equal(t, http.StatusOK, resp.StatusCode)
 					assert.Equal(t, pairReply(true), got)
 				}
@@ -227,18 +227,16 @@ func TestPairClientErrors(t *testing.T) {
 			d[0].does(tt.decode)
 			h := startPair(t, p, d)
 			for range 4 { // a breaker opens after three faults
-				resp, got := h.post("/generate", pairRequest(true))
+				resp, got := h.Post("/generate", pairRequest(true))
 				assert.Equal(t, tt.status, resp.StatusCode)
 				assert.Equal(t, tt.body, got)
 			}
-			for _, w := range h.registry.Snapshot().Workers {
+			for _, w := range h.Registry.Snapshot().Workers {
 				assert.Zero(t, w.Breaker.Faults())
 			}
 			noneRunning(t, h)
 			for _, l := range []*fakeLeg{p[0], d[0]} { // the one that did not refuse may not have been reached
-				l.mu.Lock()
-				assert.LessOrEqual(t, len(l.bodies), 4, "nothing is tried again")
-				l.mu.Unlock()
+				assert.LessOrEqual(t, len(l.Bodies()), 4, "nothing is tried again")
 			}
 		})
 	}
@@ -267,12 +265,12 @@ func TestPairClientLeaves(t *testing.T) {
 				d[0].does(wait)
 				h := startPair(t, p, d)
 				ctx, leave := context.WithCancel(t.Context())
-				req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base+"/generate",
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.Base+"/generate",
 					strings.NewReader(fmt.Sprintf(`{"rid":"00000000000000000000000000000002","text":"x","stream":%v}`, stream)))
 				require.NoError(t, err)
 				first := make(chan struct{})
 				go func() {
-					resp, err := h.client.Do(req)
+					resp, err := h.Client.Do(req)
 					if err != nil {
 						return
 					}
@@ -289,8 +287,8 @@ func TestPairClientLeaves(t *testing.T) {
 				leave()
 				<-p[0].ended
 				<-d[0].ended
-				assert.Equal(t, `{"rid":"00000000000000000000000000000002"}`, <-p[0].aborted)
-				assert.Equal(t, `{"rid":"00000000000000000000000000000002"}`, <-d[0].aborted)
+				assert.Equal(t, `{"rid":"00000000000000000000000000000002"}`, <-p[0].Aborted)
+				assert.Equal(t, `{"rid":"00000000000000000000000000000002"}`, <-d[0].Aborted)
 				noneRunning(t, h)
 			})
 		}
@@ -318,7 +316,7 @@ func TestPairPrefillDiesWhenItIsDone(t *testing.T) {
 		_, _ = io.WriteString(rw, "data: [DONE]\n\n")
 	})
 	h := startPair(t, p, d)
-	resp, err := h.client.Post(h.base+"/generate", "application/json", strings.NewReader(pairRequest(true)))
+	resp, err := h.Client.Post(h.Base+"/generate", "application/json", strings.NewReader(pairRequest(true)))
 	require.NoError(t, err)
 	defer resp.Body.Close()
 	r := bufio.NewReader(resp.Body)
@@ -346,11 +344,11 @@ func TestPairDeadlines(t *testing.T) {
 		})
 		h := startPair(t, p, d, withPolicy("round-robin"), withConfig(func(c *request.Config) { c.Pair.Timeout = 5 * time.Second }))
 		for range 2 {
-			resp, got := h.post("/generate", pairRequest(true))
+			resp, got := h.Post("/generate", pairRequest(true))
 			assert.Equal(t, http.StatusOK, resp.StatusCode)
 			assert.Equal(t, pairReply(true), got)
 		}
-		assert.Contains(t, <-d[0].aborted, "rid")
+		assert.Contains(t, <-d[0].Aborted, "rid")
 		noneRunning(t, h)
 	})
 	t.Run("prefill is silent", func(t *testing.T) {
@@ -359,10 +357,10 @@ func TestPairDeadlines(t *testing.T) {
 		p[0].does(hangs)
 		d[0].does(hangs)
 		h := startPair(t, p, d, withConfig(func(c *request.Config) { c.Pair.PrefillTimeout = 50 * time.Millisecond }))
-		resp, got := h.post("/generate", pairRequest(true))
+		resp, got := h.Post("/generate", pairRequest(true))
 		assert.Equal(t, http.StatusGatewayTimeout, resp.StatusCode, got)
-		assert.Contains(t, <-p[0].aborted, "rid")
-		assert.Contains(t, <-d[0].aborted, "rid")
+		assert.Contains(t, <-p[0].Aborted, "rid")
+		assert.Contains(t, <-d[0].Aborted, "rid")
 		noneRunning(t, h)
 	})
 }

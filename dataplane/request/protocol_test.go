@@ -40,7 +40,7 @@ func TestExpectations(t *testing.T) { overBoth(t, testExpectations) }
 func testExpectations(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
-	w.answers("/generate", idsReply)
+	w.Answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w})
 	const body = `{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9","text":"x"}`
 	tests := []struct {
@@ -73,7 +73,7 @@ func testExpectations(t *testing.T) {
 			say(t, conn, body)
 			status, got := answer(t, br)
 			assert.Equal(t, http.StatusOK, status, got)
-			assert.Equal(t, body, w.lastBody())
+			assert.Equal(t, body, w.LastBody())
 		}
 	})
 	t.Run("of an old client, to be ignored", func(t *testing.T) {
@@ -124,7 +124,7 @@ func testUploadTrailers(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
 	got := make(chan http.Header, 1)
-	w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+	w.On("/generate", func(rw http.ResponseWriter, r *http.Request) {
 		got <- r.Header.Clone()
 		_, _ = io.WriteString(rw, idsReply)
 	})
@@ -138,7 +138,7 @@ func testUploadTrailers(t *testing.T) {
 		say(t, conn, head+"Trailer: X-New\r\n\r\n"+chunks+trailer)
 		status, body := answer(t, br)
 		require.Equal(t, http.StatusOK, status, body)
-		assert.Equal(t, `{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9","text":"x"}`, w.lastBody())
+		assert.Equal(t, `{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9","text":"x"}`, w.LastBody())
 		fields := <-got
 		assert.Equal(t, []string{"before", "too"}, fields.Values("X-A"))
 		assert.Equal(t, []string{"ua"}, fields.Values("User-Agent"))
@@ -167,7 +167,7 @@ func testAnswerTrailers(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
 	asked := make(chan string, 1)
-	w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+	w.On("/generate", func(rw http.ResponseWriter, r *http.Request) {
 		asked <- r.Header.Get("TE")
 		rw.Header().Set("Trailer", "X-Sum")
 		rw.Header().Set("Content-Type", "text/event-stream")
@@ -238,7 +238,7 @@ func testGzip(t *testing.T) {
 	var mu sync.Mutex
 	var asked []string
 	kinds := gzipKinds(long)
-	w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+	w.On("/generate", func(rw http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		asked = append(asked, r.Header.Get("Accept-Encoding"))
 		mu.Unlock()
@@ -304,8 +304,8 @@ func testGzip(t *testing.T) {
 	}
 	counted := 2 * (len(tests) - 1) // but for what came compressed, of which nothing can be read
 	require.Eventually(t, func() bool {
-		_, got, err := h.do(http.MethodGet, h.operator+"/metrics", "")
-		return err == nil && strings.Contains(got, fmt.Sprintf(`warmpath_hit_tokens_total{rank="0",worker="%s"} %d`, w.url, counted*8))
+		_, got, err := h.Try(http.MethodGet, h.Operator+"/metrics", "")
+		return err == nil && strings.Contains(got, fmt.Sprintf(`warmpath_hit_tokens_total{rank="0",worker="%s"} %d`, w.URL, counted*8))
 	}, time.Minute, 10*time.Millisecond, "usage of compressed answers is counted")
 }
 
@@ -317,12 +317,10 @@ func TestGzipOfOwnAnswers(t *testing.T) {
 	}
 	h := start(t, workers)
 	for _, path := range []string{"/workers", "/status"} {
-		resp, plain, err := h.do(http.MethodGet, h.operator+path, "", "Accept-Encoding", "identity")
-		require.NoError(t, err)
+		resp, plain := h.Do(http.MethodGet, h.Operator+path, "", "Accept-Encoding", "identity")
 		require.Empty(t, resp.Header.Get("Content-Encoding"))
 		require.Greater(t, len(plain), 4096)
-		resp, zipped, err := h.do(http.MethodGet, h.operator+path, "", "Accept-Encoding", "gzip")
-		require.NoError(t, err)
+		resp, zipped := h.Do(http.MethodGet, h.Operator+path, "", "Accept-Encoding", "gzip")
 		require.Equal(t, "gzip", resp.Header.Get("Content-Encoding"))
 		z, err := gzip.NewReader(strings.NewReader(zipped))
 		require.NoError(t, err)
@@ -335,21 +333,21 @@ func TestGzipOfOwnAnswers(t *testing.T) {
 // TestCompressedAnswerCutShort: half of a document does not pass for the whole.
 func TestCompressedAnswerCutShort(t *testing.T) {
 	w := newFakeWorker(t, info(1))
-	w.dies("/generate", func(rw http.ResponseWriter) {
+	w.Dies("/generate", func(rw http.ResponseWriter) {
 		rw.Header().Set("Content-Type", "application/json")
 		rw.Header().Set("Content-Length", "100000")
 		_, _ = io.WriteString(rw, strings.Repeat("x", 50000))
 	})
 	h := start(t, []*fakeWorker{w})
-	_, _, err := h.do(http.MethodPost, h.base+"/generate", idsBody, "Accept-Encoding", "gzip")
+	_, _, err := h.Try(http.MethodPost, h.Base+"/generate", idsBody, "Accept-Encoding", "gzip")
 	require.Error(t, err)
 
 	// Of a long one the client learns the status.
-	w.dies("/v1/completions", func(rw http.ResponseWriter) {
+	w.Dies("/v1/completions", func(rw http.ResponseWriter) {
 		rw.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(rw, `{"choices":[{"text":"`+strings.Repeat("x", 200_000))
 	})
-	resp, _, err := h.do(http.MethodPost, h.base+"/v1/completions", `{"model":"tiny","prompt":[1,2,3]}`, "Accept-Encoding", "gzip")
+	resp, _, err := h.Try(http.MethodPost, h.Base+"/v1/completions", `{"model":"tiny","prompt":[1,2,3]}`, "Accept-Encoding", "gzip")
 	require.NotNil(t, resp, err)
 	require.Error(t, err)
 	require.Equal(t, http.StatusOK, resp.StatusCode)
@@ -371,27 +369,26 @@ func TestCutBeforeTheClientKnows(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, others %v", name, others), func(t *testing.T) {
 				t.Parallel()
 				bad := newFakeWorker(t, info(1))
-				bad.dies("/v1/completions", func(rw http.ResponseWriter) {
+				bad.Dies("/v1/completions", func(rw http.ResponseWriter) {
 					rw.Header().Set("Content-Type", "application/json")
 					cut(rw)
 				})
 				workers, want := []*fakeWorker{bad}, http.StatusBadGateway
 				if others {
 					good := newFakeWorker(t, info(1))
-					good.answers("/v1/completions", whole)
+					good.Answers("/v1/completions", whole)
 					workers, want = append(workers, good), http.StatusOK
 				}
 				h := start(t, workers, withPolicy("round-robin"))
 				for range 4 {
-					resp, got, err := h.do(http.MethodPost, h.base+"/v1/completions", `{"model":"tiny","prompt":[1,2,3]}`) // Go's client asks for gzip
-					require.NoError(t, err)
+					resp, got := h.Do(http.MethodPost, h.Base+"/v1/completions", `{"model":"tiny","prompt":[1,2,3]}`) // Go's client asks for gzip
 					assert.Equal(t, want, resp.StatusCode)
 					if others {
 						assert.True(t, resp.Uncompressed)
 						assert.Equal(t, whole, got)
 					}
 				}
-				assert.NotEmpty(t, bad.lastBody(), "it was asked")
+				assert.NotEmpty(t, bad.LastBody(), "it was asked")
 			})
 		}
 	}

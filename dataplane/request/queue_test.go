@@ -20,11 +20,11 @@ import (
 
 func withQueue(q request.QueueConfig) option {
 	q.Timeout = 16 * time.Hour // nobody is overdue
-	return func(s *settings) { s.request.Queue = q }
+	return func(s *settings) { s.Request.Queue = q }
 }
 
 func withDrain(d time.Duration) option {
-	return func(s *settings) { s.request.DrainTimeout = d }
+	return func(s *settings) { s.Request.DrainTimeout = d }
 }
 
 // busyWorker answers /generate one by one, when the test says so, and sends the begun requests
@@ -33,7 +33,7 @@ func busyWorker(t *testing.T) (w *fakeWorker, began chan string, finish chan str
 	t.Helper()
 	w = newFakeWorker(t, info(1))
 	began, finish = make(chan string, 100), make(chan struct{})
-	w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+	w.On("/generate", func(rw http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		began <- string(body)
 		select {
@@ -47,21 +47,21 @@ func busyWorker(t *testing.T) (w *fakeWorker, began chan string, finish chan str
 
 func (h *harness) awaitWaiting(n int) {
 	h.t.Helper()
-	require.Eventually(h.t, func() bool { return h.admin.Status().Queue.Waiting == n }, patience, tick, "%d requests do not wait", n)
+	require.Eventually(h.t, func() bool { return h.Admin.Status().Queue.Waiting == n }, patience, tick, "%d requests do not wait", n)
 }
 
 // send posts in the background and returns the status, 0 for none.
 func (h *harness) send(ctx context.Context, wg *sync.WaitGroup, body string, header ...string) *int {
 	status := new(int)
 	wg.Go(func() {
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.base+"/generate", strings.NewReader(body))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.Base+"/generate", strings.NewReader(body))
 		if err != nil {
 			return
 		}
 		for i := 0; i+1 < len(header); i += 2 {
 			req.Header.Set(header[i], header[i+1])
 		}
-		if resp, err := h.client.Do(req); err == nil {
+		if resp, err := h.Client.Do(req); err == nil {
 			_, _ = io.Copy(io.Discard, resp.Body)
 			_ = resp.Body.Close()
 			*status = resp.StatusCode
@@ -86,7 +86,7 @@ func TestQueueOrder(t *testing.T) {
 	}
 	finish <- struct{}{}
 	wg.Wait()
-	st := h.admin.Status().Queue
+	st := h.Admin.Status().Queue
 	require.Equal(t, uint64(4), st.Passed)
 	require.Zero(t, st.Waiting)
 }
@@ -95,7 +95,7 @@ func TestQueueOrder(t *testing.T) {
 func addressed(t *testing.T, h *harness, addr string) *http.Client {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(addr)}}
-	transport := h.client.Transport.(*http.Transport).Clone()
+	transport := h.Client.Transport.(*http.Transport).Clone()
 	transport.DialContext = dialer.DialContext
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
@@ -140,7 +140,7 @@ func TestQueueSharesTurns(t *testing.T) {
 			var wg sync.WaitGroup
 			n := 0
 			send := func(addr, body string, header []string) {
-				h.client = addressed(t, h, addr)
+				h.Client = addressed(t, h, addr)
 				h.send(t.Context(), &wg, body, header...)
 				if n++; n == 1 {
 					<-began
@@ -214,7 +214,7 @@ func TestQueueForgetsClientsThatLeave(t *testing.T) {
 	require.Contains(t, <-began, "stays")
 	finish <- struct{}{}
 	wg.Wait()
-	require.Equal(t, uint64(1), h.admin.Status().Queue.Gone)
+	require.Equal(t, uint64(1), h.Admin.Status().Queue.Gone)
 }
 
 // TestQueueDeadlines: a client that names a deadline waits until then, and others for the default
@@ -222,7 +222,7 @@ func TestQueueForgetsClientsThatLeave(t *testing.T) {
 func TestQueueDeadlines(t *testing.T) {
 	w, began, finish := busyWorker(t)
 	h := start(t, []*fakeWorker{w}, func(s *settings) {
-		s.request.Queue = request.QueueConfig{MaxInFlight: 1, Timeout: 20 * time.Millisecond}
+		s.Request.Queue = request.QueueConfig{MaxInFlight: 1, Timeout: 20 * time.Millisecond}
 	})
 	var wg sync.WaitGroup
 	first := h.send(t.Context(), &wg, `{"text":"first"}`)
@@ -230,15 +230,13 @@ func TestQueueDeadlines(t *testing.T) {
 	patient := h.send(t.Context(), &wg, `{"text":"patient"}`, "X-Warmpath-Deadline", "1e9")
 	h.awaitWaiting(1)
 	for _, header := range [][]string{nil, {"X-Warmpath-Deadline", "0.01"}} {
-		resp, body, err := h.do(http.MethodPost, h.base+"/generate", `{"text":"hasty"}`, header...)
-		require.NoError(t, err)
+		resp, body := h.Do(http.MethodPost, h.Base+"/generate", `{"text":"hasty"}`, header...)
 		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 		require.NotEmpty(t, resp.Header.Get("Retry-After"))
 		require.Regexp(t, `"reason":"(deadline|predicted)"`, body) // the latter where this machine is slow
 	}
 	for _, bad := range []string{"soon", "0", "-1", "NaN", "10s"} {
-		resp, body, err := h.do(http.MethodPost, h.base+"/generate", `{"text":"unclear"}`, "X-Warmpath-Deadline", bad)
-		require.NoError(t, err)
+		resp, body := h.Do(http.MethodPost, h.Base+"/generate", `{"text":"unclear"}`, "X-Warmpath-Deadline", bad)
 		require.Equal(t, http.StatusBadRequest, resp.StatusCode, bad)
 		require.Contains(t, body, "X-Warmpath-Deadline")
 	}
@@ -258,8 +256,8 @@ func TestQueueDrains(t *testing.T) {
 	second := h.send(t.Context(), &wg, `{"text":"second"}`)
 	h.awaitWaiting(1)
 	stopped := make(chan struct{})
-	go func() { defer close(stopped); h.stop() }()
-	require.Eventually(t, func() bool { return h.admin.Status().Draining }, patience, tick)
+	go func() { defer close(stopped); h.Stop() }()
+	require.Eventually(t, func() bool { return h.Admin.Status().Draining }, patience, tick)
 	finish <- struct{}{}
 	require.Contains(t, <-began, "second", "who waits at shutdown is served")
 	finish <- struct{}{}
@@ -276,7 +274,7 @@ func TestQueueEndsWithTheDrain(t *testing.T) {
 	<-began
 	second := h.send(t.Context(), &wg, `{"text":"second"}`)
 	h.awaitWaiting(1)
-	h.stop() // returns although the worker never answers
+	h.Stop() // returns although the worker never answers
 	close(finish)
 	wg.Wait()
 	require.NotEqual(t, 200, *second)
@@ -294,7 +292,7 @@ func TestQueueOff(t *testing.T) {
 	}
 	close(finish)
 	wg.Wait()
-	require.Nil(t, h.admin.Status().Queue)
+	require.Nil(t, h.Admin.Status().Queue)
 }
 
 // TestQueueSurvivesWorkersThatDie: requests wait for a worker that goes away; they get an
@@ -308,10 +306,10 @@ func TestQueueSurvivesWorkersThatDie(t *testing.T) {
 	<-began
 	second := h.send(t.Context(), &wg, `{"text":"second"}`)
 	h.awaitWaiting(1)
-	require.NoError(t, w.http.Close())
+	require.NoError(t, w.Close())
 	wg.Wait()
 	require.GreaterOrEqual(t, *second, 500, "its worker is gone")
-	require.Zero(t, h.admin.Status().Queue.Waiting)
+	require.Zero(t, h.Admin.Status().Queue.Waiting)
 }
 
 // TestQueueAnswersOnce: a request that has waited gets one answer, and the next one on its
@@ -323,7 +321,7 @@ func TestQueueAnswersOnce(t *testing.T) {
 	defer wg.Wait()
 	first := h.send(t.Context(), &wg, `{"input_ids":[1]}`)
 	<-began
-	conn, err := net.Dial("tcp", strings.TrimPrefix(h.base, "http://"))
+	conn, err := net.Dial("tcp", strings.TrimPrefix(h.Base, "http://"))
 	require.NoError(t, err)
 	defer conn.Close()
 	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))

@@ -4,12 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/warmpath/warmpath/dataplane/request/requesttest"
 )
 
 // rankedBodies are requests without a rank, by route.
@@ -41,8 +42,8 @@ func sglangRank(path string, header http.Header, body string) string {
 func answersRanks(w *fakeWorker) <-chan string {
 	ranks := make(chan string, 1024)
 	for path := range rankedBodies {
-		w.on(path, func(rw http.ResponseWriter, r *http.Request) {
-			ranks <- sglangRank(path, r.Header, w.lastBody())
+		w.On(path, func(rw http.ResponseWriter, r *http.Request) {
+			ranks <- sglangRank(path, r.Header, w.LastBody())
 			rw.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(rw, `{"text":"x","choices":[{"text":"x","message":{"content":"x"}}],"output":[{"id":"x"}],"content":[{"type":"text"}],"id":"x","type":"message","meta_info":{"id":"x","finish_reason":{"type":"length"}}}`)
 		})
@@ -98,12 +99,11 @@ func TestAskedRanks(t *testing.T) {
 					fields = []string{header, tt.header}
 				}
 				for range 4 { // chance does not choose the rank each time
-					resp, got, err := h.do(http.MethodPost, h.base+path, body, fields...)
-					require.NoError(t, err)
+					resp, got := h.Do(http.MethodPost, h.Base+path, body, fields...)
 					if tt.refusal == "" {
 						require.Equal(t, http.StatusOK, resp.StatusCode, got)
 						assert.Equal(t, tt.rank, <-asked)
-						assert.Equal(t, w.url+"#"+tt.rank, resp.Header.Get("X-Warmpath-Worker"))
+						assert.Equal(t, w.URL+"#"+tt.rank, resp.Header.Get("X-Warmpath-Worker"))
 						continue
 					}
 					require.Equal(t, http.StatusBadRequest, resp.StatusCode, got)
@@ -134,13 +134,11 @@ func TestRankOfAWorkerWithOne(t *testing.T) {
 	asked := answersRanks(w)
 	h := start(t, []*fakeWorker{w})
 	for path, body := range rankedBodies {
-		resp, got, err := h.do(http.MethodPost, h.base+path, body, "X-Data-Parallel-Rank", "0")
-		require.NoError(t, err)
+		resp, got := h.Do(http.MethodPost, h.Base+path, body, "X-Data-Parallel-Rank", "0")
 		assert.Equal(t, http.StatusOK, resp.StatusCode, got)
-		assert.Equal(t, w.url, resp.Header.Get("X-Warmpath-Worker"))
+		assert.Equal(t, w.URL, resp.Header.Get("X-Warmpath-Worker"))
 		<-asked
-		resp, got, err = h.do(http.MethodPost, h.base+path, body, "X-Data-Parallel-Rank", "1")
-		require.NoError(t, err)
+		resp, got = h.Do(http.MethodPost, h.Base+path, body, "X-Data-Parallel-Rank", "1")
 		assert.Equal(t, http.StatusBadRequest, resp.StatusCode, got)
 		assert.Contains(t, got, "only data-parallel rank is 0")
 	}
@@ -152,28 +150,26 @@ func TestAskedRanksOfPairs(t *testing.T) {
 	asked := make(chan string, 1024)
 	for _, l := range []*fakeLeg{p[0], d[0]} {
 		l.does(func(l *fakeLeg, rw http.ResponseWriter, r *http.Request, b *pairBody) {
-			asked <- sglangRank(r.URL.Path, r.Header, l.lastBody())
+			asked <- sglangRank(r.URL.Path, r.Header, l.LastBody())
 			meets(l, rw, r, b)
 		})
 	}
 	h := startPair(t, p, d)
 	for _, path := range []string{"/generate", "/v1/completions", "/v1/chat/completions", "/v1/responses"} {
 		plain := rankedBodies[path]
-		resp, got, err := h.do(http.MethodPost, h.base+path, plain, "X-Data-Parallel-Rank", "1")
-		require.NoError(t, err)
+		resp, got := h.Do(http.MethodPost, h.Base+path, plain, "X-Data-Parallel-Rank", "1")
 		require.Equal(t, http.StatusOK, resp.StatusCode, got)
 		assert.Equal(t, []string{"1", "1"}, []string{<-asked, <-asked}, path)
-		assert.Equal(t, p[0].url+"#1", resp.Header.Get("X-Warmpath-Prefill"))
-		assert.Equal(t, d[0].url+"#1", resp.Header.Get("X-Warmpath-Worker"))
+		assert.Equal(t, p[0].URL+"#1", resp.Header.Get("X-Warmpath-Prefill"))
+		assert.Equal(t, d[0].URL+"#1", resp.Header.Get("X-Warmpath-Worker"))
 
-		resp, got = h.post(path, strings.TrimSuffix(plain, "}")+`,"routed_dp_rank":1}`)
+		resp, got = h.Post(path, strings.TrimSuffix(plain, "}")+`,"routed_dp_rank":1}`)
 		require.Equal(t, http.StatusOK, resp.StatusCode, got)
 		assert.Equal(t, []string{"1", "1"}, []string{<-asked, <-asked}, path)
-		assert.Equal(t, d[0].url+"#1", resp.Header.Get("X-Warmpath-Worker"))
+		assert.Equal(t, d[0].URL+"#1", resp.Header.Get("X-Warmpath-Worker"))
 
 		for _, bad := range []string{"2", "x"} {
-			resp, got, err = h.do(http.MethodPost, h.base+path, plain, "X-Data-Parallel-Rank", bad)
-			require.NoError(t, err)
+			resp, got = h.Do(http.MethodPost, h.Base+path, plain, "X-Data-Parallel-Rank", bad)
 			assert.Equal(t, http.StatusBadRequest, resp.StatusCode, got)
 		}
 	}
@@ -182,15 +178,12 @@ func TestAskedRanksOfPairs(t *testing.T) {
 
 // A rank that one half of the pairs has is none that a request can have.
 func TestAskedRankOfOneHalf(t *testing.T) {
-	boot := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	t.Cleanup(boot.Close)
+	port := requesttest.Bootstrap(t)
 	half := func(mode string, ranks int) *fakeWorker {
-		return newFakeWorker(t, fmt.Sprintf(`{"version":"0.5.23","served_model_name":"tiny","page_size":4,"dp_size":%d,
-			"disaggregation_mode":%q,"disaggregation_bootstrap_port":%s}`, ranks, mode, boot.URL[strings.LastIndex(boot.URL, ":")+1:]))
+		return newFakeWorker(t, requesttest.HalfInfo(mode, ranks, port))
 	}
 	h := start(t, []*fakeWorker{half("prefill", 2), half("decode", 1)})
-	resp, got, err := h.do(http.MethodPost, h.base+"/generate", idsBody, "X-Data-Parallel-Rank", "1")
-	require.NoError(t, err)
+	resp, got := h.Do(http.MethodPost, h.Base+"/generate", idsBody, "X-Data-Parallel-Rank", "1")
 	assert.Equal(t, http.StatusBadRequest, resp.StatusCode, got)
 	assert.Contains(t, got, "only data-parallel rank is 0")
 }
@@ -199,10 +192,10 @@ func TestAskedRankOfOneHalf(t *testing.T) {
 func TestPairOverwritesClientsPrefillRank(t *testing.T) {
 	p, d := newPair(t, 1, 1, 1)
 	h := startPair(t, p, d)
-	resp, got := h.post("/generate", `{"disagg_prefill_dp_rank":5,"input_ids":[1]}`)
+	resp, got := h.Post("/generate", `{"disagg_prefill_dp_rank":5,"input_ids":[1]}`)
 	require.Equal(t, http.StatusOK, resp.StatusCode, got)
 	var b pairBody
-	require.NoError(t, json.Unmarshal([]byte(d[0].lastBody()), &b))
+	require.NoError(t, json.Unmarshal([]byte(d[0].LastBody()), &b))
 	require.NotNil(t, b.PrefillRank)
 	assert.Zero(t, *b.PrefillRank)
 	noneRunning(t, h)
@@ -218,15 +211,14 @@ func TestNoRankIsNamedWhereTheEngineChooses(t *testing.T) {
 		"/v1/classify": `{"model":"tiny","input":"x"}`, "/classify": `{"text":"x"}`, "/encode": `{"text":"x"}`,
 		"/v1/tokenize": `{"model":"tiny","prompt":"x"}`, "/v1/messages/count_tokens": `{"model":"tiny","messages":[]}`,
 	} {
-		w.answers(path, `{"data":[]}`)
-		resp, got := h.post(path, body)
+		w.Answers(path, `{"data":[]}`)
+		resp, got := h.Post(path, body)
 		require.Equal(t, http.StatusOK, resp.StatusCode, got)
-		assert.Equal(t, w.url, resp.Header.Get("X-Warmpath-Worker"), path)
-		w.on(path, func(rw http.ResponseWriter, _ *http.Request) { http.Error(rw, `{"error":{}}`, http.StatusBadRequest) })
-		resp, _ = h.post(path, body)
-		assert.Equal(t, w.url, resp.Header.Get("X-Warmpath-Worker"), path)
-		resp, got, err := h.do(http.MethodPost, h.base+path, body, "X-Data-Parallel-Rank", "2")
-		require.NoError(t, err)
+		assert.Equal(t, w.URL, resp.Header.Get("X-Warmpath-Worker"), path)
+		w.On(path, func(rw http.ResponseWriter, _ *http.Request) { http.Error(rw, `{"error":{}}`, http.StatusBadRequest) })
+		resp, _ = h.Post(path, body)
+		assert.Equal(t, w.URL, resp.Header.Get("X-Warmpath-Worker"), path)
+		resp, got = h.Do(http.MethodPost, h.Base+path, body, "X-Data-Parallel-Rank", "2")
 		assert.Equal(t, http.StatusBadRequest, resp.StatusCode, got)
 		assert.Contains(t, got, "0 to 1", path)
 	}

@@ -32,7 +32,7 @@ func withAccessLog(t *testing.T) (o option, lines func() []map[string]any) {
 	t.Cleanup(stop)
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = log.Run(ctx) })
-	return func(s *settings) { s.access = log }, func() (all []map[string]any) {
+	return withParts(func(p *request.Parts) { p.AccessLog = log }), func() (all []map[string]any) {
 		stop()
 		wg.Wait()
 		text, err := os.ReadFile(file)
@@ -118,13 +118,13 @@ func TestRefusalsAreLogged(t *testing.T) {
 		if c.key != "" {
 			head += "\r\nAuthorization: Bearer secret-of-" + c.key
 		}
-		status, name := sendRaw(t, h.base, fmt.Sprintf("%s\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", head, len(c.body), c.body))
+		status, name := sendRaw(t, h.Base, fmt.Sprintf("%s\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", head, len(c.body), c.body))
 		require.Equal(t, c.status, status, "%.60s of %q", c.head, c.key)
 		c.head = name
 		want = append(want, c)
 	}
-	h.awaitIdle()
-	metrics := h.metrics()
+	h.AwaitIdle()
+	metrics := h.Metrics()
 	got := byName(t, lines())
 	for i, c := range want {
 		if c.status == http.StatusOK {

@@ -37,8 +37,8 @@ func TestAnswersHaveTheClientsNames(t *testing.T) {
 			}
 		}
 	}
-	w.on("/generate", answer)
-	w.on("/v1/completions", answer)
+	w.On("/generate", answer)
+	w.On("/v1/completions", answer)
 	h := start(t, []*fakeWorker{w})
 	for _, stream := range []bool{false, true} {
 		for _, tt := range []struct{ path, body, want string }{
@@ -48,7 +48,7 @@ func TestAnswersHaveTheClientsNames(t *testing.T) {
 			{"/generate", `{"text":["x","y"],"rid":"mine"`, `"id":"mine_0","id":"mine_1"`},
 			{"/v1/completions", `{"model":"tiny","prompt":"x","rid":"mine"`, `"id":"mine"`},
 		} {
-			resp, got := h.post(tt.path, tt.body+fmt.Sprintf(`,"stream":%t}`, stream))
+			resp, got := h.Post(tt.path, tt.body+fmt.Sprintf(`,"stream":%t}`, stream))
 			require.Equal(t, http.StatusOK, resp.StatusCode, got)
 			assert.Contains(t, got, `"text":"wp- and wp-00 are text",`+tt.want+`,"choices"`, tt.body)
 			if stream {
@@ -56,7 +56,7 @@ func TestAnswersHaveTheClientsNames(t *testing.T) {
 			}
 		}
 	}
-	_, got := h.post("/generate", `{"text":"x"}`)
+	_, got := h.Post("/generate", `{"text":"x"}`)
 	assert.Contains(t, got, `"id":"wp-`, "without a name the router's own stays")
 }
 
@@ -70,17 +70,17 @@ func TestAStreamWithoutItsEndEndsInAnError(t *testing.T) {
 		}
 		for cut, text := range map[string]string{"between events": d.begin, "in an event": d.begin + "data: {\"half"} {
 			w := newFakeWorker(t, info(1))
-			w.streams(d.path, text)
+			w.Streams(d.path, text)
 			h := start(t, []*fakeWorker{w})
-			resp, got := h.post(d.path, d.request("hi", true))
+			resp, got := h.Post(d.path, d.request("hi", true))
 			require.Equal(t, http.StatusOK, resp.StatusCode)
 			assert.True(t, strings.HasPrefix(got, d.begin), "%s, %s: %q", name, cut, got)
 			assert.Contains(t, got, "The worker failed before the end of its answer.", "%s, %s", name, cut)
 			assert.True(t, strings.HasSuffix(got, "\n\n"), "%s, %s: %q", name, cut, got)
 			w = newFakeWorker(t, info(1))
-			w.streams(d.path, d.begin+d.rest)
+			w.Streams(d.path, d.begin+d.rest)
 			h = start(t, []*fakeWorker{w})
-			_, got = h.post(d.path, d.request("hi", true))
+			_, got = h.Post(d.path, d.request("hi", true))
 			assert.Equal(t, d.begin+d.rest, got, name)
 		}
 	}

@@ -36,9 +36,9 @@ func TestRequestName(t *testing.T) {
 			_, _ = io.WriteString(rw, body)
 		}
 	}
-	w.on("/generate", answer("application/json", idsReply, http.StatusOK))
-	w.on("/v1/completions", answer("text/event-stream", "data: {\"choices\":[{\"text\":\"\",\"delta\":{}}]}\n\ndata: [DONE]\n\n", http.StatusOK))
-	w.on("/v1/embeddings", answer("application/json", "{}", http.StatusServiceUnavailable))
+	w.On("/generate", answer("application/json", idsReply, http.StatusOK))
+	w.On("/v1/completions", answer("text/event-stream", "data: {\"choices\":[{\"text\":\"\",\"delta\":{}}]}\n\ndata: [DONE]\n\n", http.StatusOK))
+	w.On("/v1/embeddings", answer("application/json", "{}", http.StatusServiceUnavailable))
 	logged, lines := withAccessLog(t)
 	h := start(t, []*fakeWorker{w}, logged)
 	var names []string
@@ -60,14 +60,14 @@ func TestRequestName(t *testing.T) {
 		for path, body := range map[string]string{
 			"/generate": idsBody, "/v1/completions": `{"model":"tiny","prompt":"x","stream":true}`, "/v1/embeddings": `{"model":"tiny","input":"x"}`,
 		} {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.base+path, strings.NewReader(body))
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.Base+path, strings.NewReader(body))
 			require.NoError(t, err)
 			req.Header["X-Request-Id"] = tt.given
 			req.Header.Set("Connection", "X-Request-Id") // takes away the client's own, not the router's
 			if tt.kept {
 				req.Header.Del("Connection")
 			}
-			resp, err := h.client.Do(req)
+			resp, err := h.Client.Do(req)
 			require.NoError(t, err)
 			_, err = io.Copy(io.Discard, resp.Body)
 			require.NoError(t, err)
@@ -80,13 +80,13 @@ func TestRequestName(t *testing.T) {
 				assert.Regexp(t, madeName, answered[0])
 			}
 			assert.Equal(t, answered, (<-got).Values("X-Request-Id"), "at the worker")
-			assert.NotContains(t, w.lastBody(), answered[0], "in the body")
+			assert.NotContains(t, w.LastBody(), answered[0], "in the body")
 			if path != "/v1/embeddings" { // no inference
 				names = append(names, answered[0])
 			}
 		}
 	}
-	h.awaitIdle()
+	h.AwaitIdle()
 	var written []string
 	for _, line := range lines() {
 		name, _ := line["request_id"].(string)
@@ -106,14 +106,13 @@ func TestRefusalsAreInTheAccessLog(t *testing.T) {
 	waiting, leave := context.WithCancel(t.Context())
 	h.send(waiting, &wg, `{"text":"left"}`, "X-Request-Id", "left")
 	h.awaitWaiting(1)
-	resp, _, err := h.do(http.MethodPost, h.base+"/generate", `{"text":"refused"}`, "X-Request-Id", "refused")
-	require.NoError(t, err)
+	resp, _ := h.Do(http.MethodPost, h.Base+"/generate", `{"text":"refused"}`, "X-Request-Id", "refused")
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 	leave()
 	h.awaitWaiting(0)
 	close(finish)
 	wg.Wait()
-	h.awaitIdle()
+	h.AwaitIdle()
 	assert.Equal(t, map[any]any{"served": 200.0, "left": 499.0, "refused": 429.0}, statusByName(lines()))
 
 	p, d := newPair(t, 1, 1, 1)
@@ -121,10 +120,9 @@ func TestRefusalsAreInTheAccessLog(t *testing.T) {
 	d[0].does(hangs)
 	logged, lines = withAccessLog(t)
 	h = startPair(t, p, d, logged)
-	resp, _, err = h.do(http.MethodPost, h.base+"/generate", idsBody, "X-Request-Id", "prefill")
-	require.NoError(t, err)
+	resp, _ = h.Do(http.MethodPost, h.Base+"/generate", idsBody, "X-Request-Id", "prefill")
 	require.Equal(t, http.StatusBadRequest, resp.StatusCode)
-	h.awaitIdle()
+	h.AwaitIdle()
 	assert.Equal(t, map[any]any{"prefill": 400.0}, statusByName(lines()))
 }
 
@@ -142,18 +140,18 @@ func TestEveryAnswerHasAName(t *testing.T) {
 	p, d := newPair(t, 1, 1, 1)
 	h := startPair(t, p, d, withOperator("key"))
 	for _, tt := range []struct{ at, head, body string }{
-		{h.base, "GET /health", ""},
-		{h.base, "GET /v1/models", ""},
-		{h.base, "GET /server_info", ""},
-		{h.base, "GET /no/such/path", ""},
-		{h.base, "GET /generate", ""},
-		{h.base, "POST /abort_request", `{"rid":"x"}`},
-		{h.base, "POST /generate", "no JSON"},
-		{h.base, "POST /generate", `{"model":"no","text":"x"}`},
-		{h.base, "POST /generate", idsBody},
-		{h.base, "GET /a/../b", ""},
-		{h.operator, "GET /status", ""},
-		{h.operator, "GET /console", ""},
+		{h.Base, "GET /health", ""},
+		{h.Base, "GET /v1/models", ""},
+		{h.Base, "GET /server_info", ""},
+		{h.Base, "GET /no/such/path", ""},
+		{h.Base, "GET /generate", ""},
+		{h.Base, "POST /abort_request", `{"rid":"x"}`},
+		{h.Base, "POST /generate", "no JSON"},
+		{h.Base, "POST /generate", `{"model":"no","text":"x"}`},
+		{h.Base, "POST /generate", idsBody},
+		{h.Base, "GET /a/../b", ""},
+		{h.Operator, "GET /status", ""},
+		{h.Operator, "GET /console", ""},
 	} {
 		for _, given := range []string{"", "mine"} {
 			conn, err := net.Dial("tcp", strings.TrimPrefix(tt.at, "http://"))
@@ -184,7 +182,7 @@ func TestEveryAnswerHasAName(t *testing.T) {
 		"\x01\x02\r\n\r\n",
 		"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 64<<10) + "\r\n\r\n",
 	} {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(h.base, "http://"))
+		conn, err := net.Dial("tcp", strings.TrimPrefix(h.Base, "http://"))
 		require.NoError(t, err)
 		_, err = io.WriteString(conn, raw)
 		require.NoError(t, err)
@@ -199,9 +197,9 @@ func TestEveryAnswerHasAName(t *testing.T) {
 // TestAbortsAreLoggedByName: log lines about a request have its name.
 func TestAbortsAreLoggedByName(t *testing.T) {
 	w := newFakeWorker(t, info(1))
-	w.on("/abort_request", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusUnauthorized) })
+	w.On("/abort_request", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusUnauthorized) })
 	begun := make(chan struct{})
-	w.on("/generate", func(_ http.ResponseWriter, r *http.Request) {
+	w.On("/generate", func(_ http.ResponseWriter, r *http.Request) {
 		close(begun)
 		<-r.Context().Done()
 	})
@@ -209,8 +207,7 @@ func TestAbortsAreLoggedByName(t *testing.T) {
 	h := start(t, []*fakeWorker{w}, withConfig(func(c *request.Config) { c.Log = log.Log() }))
 	defer h.hold("/generate", `{"text":"x","rid":"x"}`)()
 	<-begun
-	resp, _, err := h.do(http.MethodPost, h.base+"/abort_request", `{"rid":"x"}`, "X-Request-Id", "mine")
-	require.NoError(t, err)
+	resp, _ := h.Do(http.MethodPost, h.Base+"/abort_request", `{"rid":"x"}`, "X-Request-Id", "mine")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	require.Eventually(t, func() bool { return strings.Contains(log.String(), "refuses aborts") }, patience, tick)
 	assert.Contains(t, log.String(), "request_id=mine")
@@ -227,8 +224,7 @@ func TestLegsHaveTheName(t *testing.T) {
 		})
 	}
 	h := startPair(t, p, d)
-	resp, body, err := h.do(http.MethodPost, h.base+"/generate", idsBody, "X-Request-Id", "mine")
-	require.NoError(t, err)
+	resp, body := h.Do(http.MethodPost, h.Base+"/generate", idsBody, "X-Request-Id", "mine")
 	require.Equal(t, http.StatusOK, resp.StatusCode, body)
 	assert.Equal(t, []string{"mine", "mine"}, []string{<-got, <-got})
 	assert.Equal(t, "mine", resp.Header.Get("X-Request-Id"))

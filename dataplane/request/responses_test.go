@@ -46,26 +46,25 @@ func TestResponsesPassUnchanged(t *testing.T) {
 	t.Parallel()
 	w := newFakeWorker(t, info(1))
 	header := make(chan http.Header, 1)
-	w.on("/v1/responses", func(rw http.ResponseWriter, r *http.Request) {
+	w.On("/v1/responses", func(rw http.ResponseWriter, r *http.Request) {
 		header <- r.Header
 		rw.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(rw, responseReply)
 	})
 	h := start(t, []*fakeWorker{w})
 	codex := []string{"originator", "codex_cli_rs", "session_id", "s1", "conversation_id", "s1", "OpenAI-Beta", "responses=experimental"}
-	resp, body, err := h.do(http.MethodPost, h.base+"/v1/responses", responsesBody+"}", codex...)
-	require.NoError(t, err)
+	resp, body := h.Do(http.MethodPost, h.Base+"/v1/responses", responsesBody+"}", codex...)
 	assert.Equal(t, responseReply, body)
 	assert.NotEmpty(t, resp.Header.Get("X-Warmpath-Overlap"))
 	got := <-header
 	for i := 0; i < len(codex); i += 2 {
 		assert.Equal(t, codex[i+1], got.Get(codex[i]), codex[i])
 	}
-	rest, ok := strings.CutPrefix(w.lastBody(), responsesBody+`,"request_id":"resp_`)
-	require.True(t, ok, "%s", w.lastBody())
+	rest, ok := strings.CutPrefix(w.LastBody(), responsesBody+`,"request_id":"resp_`)
+	require.True(t, ok, "%s", w.LastBody())
 	assert.Len(t, rest, 32+len(`"}`))
-	h.awaitEnded(1)
-	st := h.admin.Status()
+	h.AwaitEnded(1)
+	st := h.Admin.Status()
 	assert.EqualValues(t, 7, st.PromptTokens)
 	assert.InDelta(t, 4.0/7, st.HitRate, 1e-9, "the client's metadata is no usage")
 }
@@ -76,7 +75,7 @@ func TestResponsesErrors(t *testing.T) {
 	t.Parallel()
 	w := newFakeWorker(t, info(1))
 	const own = `{"error":{"message":"the engine's","type":"invalid_request_error","param":"tools","code":400}}`
-	w.on("/v1/responses", func(rw http.ResponseWriter, _ *http.Request) {
+	w.On("/v1/responses", func(rw http.ResponseWriter, _ *http.Request) {
 		rw.WriteHeader(http.StatusBadRequest)
 		_, _ = io.WriteString(rw, own)
 	})
@@ -99,7 +98,7 @@ func TestResponsesErrors(t *testing.T) {
 		"delete":       {"DELETE", "/v1/responses/resp_1", ``, 405},
 		"too large":    {"POST", "/v1/responses", responsesBody + `,"x":"` + strings.Repeat("x", 5000) + `"}`, 413},
 	} {
-		resp, body, err := h.do(c.method, h.base+c.path, c.body)
+		resp, body, err := h.Try(c.method, h.Base+c.path, c.body)
 		require.NoError(t, err, name)
 		assert.Equal(t, c.status, resp.StatusCode, "%s: %s", name, body)
 		readResponsesError(t, body)
@@ -110,7 +109,7 @@ func TestResponsesErrors(t *testing.T) {
 		`{"model":"tiny","input":[{"type":"item_reference","id":"x"}]}`, `{"model":"tiny","input":"a","tools":[{"type":"shell"}]}`,
 		`{"model":"tiny","input":"a","tools":null}`, `{"model":"tiny","input":"a","tool_choice":"required"}`, `{"model":"tiny","input":"a","reasoning":5}`,
 	} {
-		_, answer := h.post("/v1/responses", body)
+		_, answer := h.Post("/v1/responses", body)
 		assert.Equal(t, own, answer, body)
 	}
 }
@@ -120,12 +119,9 @@ func TestResponsesErrors(t *testing.T) {
 func TestResponsesBrokenStream(t *testing.T) {
 	t.Parallel()
 	w := newFakeWorker(t, info(1))
-	w.dies("/v1/responses", func(rw http.ResponseWriter) {
-		rw.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(rw, responseBegin+responseDelta)
-	})
+	w.Breaks("/v1/responses", responseBegin+responseDelta)
 	h := start(t, []*fakeWorker{w})
-	_, body := h.post("/v1/responses", responsesBody+`,"stream":true}`)
+	_, body := h.Post("/v1/responses", responsesBody+`,"stream":true}`)
 	rest, ok := strings.CutPrefix(body, responseBegin+responseDelta)
 	require.True(t, ok, "%s", body)
 	events := strings.Split(strings.TrimSuffix(rest, "\n\n"), "\n\n")
@@ -158,14 +154,14 @@ func TestResponsesBrokenStream(t *testing.T) {
 func TestResponsesFailureOfTheClient(t *testing.T) {
 	t.Parallel()
 	a, b := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
-	a.streams("/v1/responses", responseBegin+responseFailed)
-	b.streams("/v1/responses", responseBegin+responseFailed)
+	a.Streams("/v1/responses", responseBegin+responseFailed)
+	b.Streams("/v1/responses", responseBegin+responseFailed)
 	h := start(t, []*fakeWorker{a, b})
 	for range 20 {
-		_, body := h.post("/v1/responses", responsesBody+`,"stream":true}`)
+		_, body := h.Post("/v1/responses", responsesBody+`,"stream":true}`)
 		require.Equal(t, responseBegin+responseFailed, body)
 	}
-	for _, w := range h.admin.Status().Workers {
+	for _, w := range h.Admin.Status().Workers {
 		assert.Equal(t, "ready", w.State)
 	}
 }
@@ -177,14 +173,14 @@ func TestStoredResponses(t *testing.T) {
 	var workers []*fakeWorker
 	for range 3 {
 		w := newFakeWorker(t, storing)
-		w.on("/v1/responses", func(rw http.ResponseWriter, r *http.Request) {
+		w.On("/v1/responses", func(rw http.ResponseWriter, r *http.Request) {
 			var b struct {
 				ID       string `json:"request_id"`
 				Previous string `json:"previous_response_id"`
 			}
 			_ = json.NewDecoder(r.Body).Decode(&b)
 			for _, path := range []string{"/v1/responses/" + b.ID, "/v1/responses/" + b.ID + "/cancel"} {
-				w.answers(path, `{"id":"`+b.ID+`"}`)
+				w.Answers(path, `{"id":"`+b.ID+`"}`)
 			}
 			rw.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(rw, strings.Replace(responseReply, "resp_1", b.ID, 1))
@@ -203,28 +199,26 @@ func TestStoredResponses(t *testing.T) {
 		if i%2 == 1 {
 			more = `,"request_id":"resp_` + strings.Repeat(string(rune('a'+i)), 32) + `"`
 		}
-		resp, body := h.post("/v1/responses", responsesBody+more+"}")
+		resp, body := h.Post("/v1/responses", responsesBody+more+"}")
 		holder, previous := resp.Header.Get("X-Warmpath-Worker"), id(body)
 		routers := []*harness{h, other}
 		if more != "" {
 			routers = routers[:1] // the client's own id does not name the worker
 		}
 		for _, r := range routers {
-			resp, body, err := r.do(http.MethodGet, r.base+"/v1/responses/"+previous, "")
-			require.NoError(t, err)
+			resp, body := r.Do(http.MethodGet, r.Base+"/v1/responses/"+previous, "")
 			assert.Equal(t, holder, resp.Header.Get("X-Warmpath-Worker"))
 			assert.Equal(t, previous, id(body))
-			resp, _ = r.post("/v1/responses/"+previous+"/cancel", "")
+			resp, _ = r.Post("/v1/responses/"+previous+"/cancel", "")
 			assert.Equal(t, holder, resp.Header.Get("X-Warmpath-Worker"))
 			for range 3 {
-				resp, body = r.post("/v1/responses", `{"model":"tiny","input":"b","previous_response_id":"`+previous+`"}`)
+				resp, body = r.Post("/v1/responses", `{"model":"tiny","input":"b","previous_response_id":"`+previous+`"}`)
 				assert.Equal(t, holder, resp.Header.Get("X-Warmpath-Worker"))
 				assert.NotEqual(t, previous, id(body))
 			}
 		}
 	}
-	resp, body, err := h.do(http.MethodGet, h.base+"/v1/responses/resp_unknown", "")
-	require.NoError(t, err)
+	resp, body := h.Do(http.MethodGet, h.Base+"/v1/responses/resp_unknown", "")
 	kind, param := readResponsesError(t, body)
 	assert.Equal(t, []any{404, "invalid_request_error", "response_id"}, []any{resp.StatusCode, kind, param})
 }
@@ -238,13 +232,13 @@ func TestResponsesOfOtherKeys(t *testing.T) {
 		asked := make(chan string, 100)
 		for range n {
 			w := newFakeWorker(t, storing)
-			w.on("/v1/responses", func(rw http.ResponseWriter, r *http.Request) {
+			w.On("/v1/responses", func(rw http.ResponseWriter, r *http.Request) {
 				var b struct {
 					ID string `json:"request_id"`
 				}
 				_ = json.NewDecoder(r.Body).Decode(&b)
 				for _, path := range []string{"/v1/responses/" + b.ID, "/v1/responses/" + b.ID + "/cancel"} {
-					w.on(path, func(rw http.ResponseWriter, _ *http.Request) {
+					w.On(path, func(rw http.ResponseWriter, _ *http.Request) {
 						asked <- path
 						_, _ = io.WriteString(rw, `{"id":"`+b.ID+`"}`)
 					})
@@ -267,8 +261,7 @@ func TestResponsesOfOtherKeys(t *testing.T) {
 						{http.MethodPost, "/v1/responses/" + made + "/cancel"},
 						{http.MethodPost, "/v1/responses", responsesBody + `,"previous_response_id":"` + made + `"}`},
 					} {
-						resp, body, err := r.do(req[0], r.base+req[1], req[2], by(name)...)
-						require.NoError(t, err)
+						resp, body := r.Do(req[0], r.Base+req[1], req[2], by(name)...)
 						require.Equal(t, status, resp.StatusCode, "%d workers: %s %s: %s", n, name, req[1], body)
 						if status == http.StatusOK {
 							<-asked
@@ -286,7 +279,7 @@ func TestStoredResponseOfAWorkerThatIsDown(t *testing.T) {
 	t.Parallel()
 	workers := []*fakeWorker{newFakeWorker(t, storing), newFakeWorker(t, storing)}
 	for _, w := range workers {
-		w.on("/v1/responses", func(rw http.ResponseWriter, r *http.Request) {
+		w.On("/v1/responses", func(rw http.ResponseWriter, r *http.Request) {
 			var b struct {
 				ID string `json:"request_id"`
 			}
@@ -296,23 +289,22 @@ func TestStoredResponseOfAWorkerThatIsDown(t *testing.T) {
 		})
 	}
 	h := start(t, workers)
-	resp, body := h.post("/v1/responses", responsesBody+"}")
+	resp, body := h.Post("/v1/responses", responsesBody+"}")
 	require.Equal(t, http.StatusOK, resp.StatusCode, body)
 	var r struct{ ID string }
 	require.NoError(t, json.Unmarshal([]byte(body), &r))
 	for _, w := range workers {
-		if w.url == resp.Header.Get("X-Warmpath-Worker") {
-			w.on("/ready", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })
+		if w.URL == resp.Header.Get("X-Warmpath-Worker") {
+			w.On("/ready", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })
 		}
 	}
-	h.awaitReady(1)
+	h.AwaitReady(1)
 	for _, req := range [][3]string{
 		{"GET", "/v1/responses/" + r.ID},
 		{"POST", "/v1/responses/" + r.ID + "/cancel"},
 		{"POST", "/v1/responses", responsesBody + `,"previous_response_id":"` + r.ID + `"}`},
 	} {
-		resp, body, err := h.do(req[0], h.base+req[1], req[2])
-		require.NoError(t, err)
+		resp, body := h.Do(req[0], h.Base+req[1], req[2])
 		assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, body)
 		assert.Contains(t, body, "The worker that stores the response", req[1])
 		assert.NotContains(t, body, "model")
@@ -326,15 +318,14 @@ func TestUnstoredResponses(t *testing.T) {
 	var workers []*fakeWorker
 	for range 2 {
 		w := newFakeWorker(t, info(1))
-		w.on("/v1/responses/resp_1", func(rw http.ResponseWriter, _ *http.Request) {
+		w.On("/v1/responses/resp_1", func(rw http.ResponseWriter, _ *http.Request) {
 			rw.WriteHeader(http.StatusBadRequest)
 			_, _ = io.WriteString(rw, `{"error":{"message":"Response store is disabled."}}`)
 		})
 		workers = append(workers, w)
 	}
 	h := start(t, workers)
-	resp, body, err := h.do(http.MethodGet, h.base+"/v1/responses/resp_1", "")
-	require.NoError(t, err)
+	resp, body := h.Do(http.MethodGet, h.Base+"/v1/responses/resp_1", "")
 	assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
 	assert.Contains(t, body, "disabled")
 }
@@ -358,8 +349,8 @@ func TestResponsesTemplate(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := newFakeWorker(t, tt.info)
-			w.answers("/v1/responses", responseReply)
-			resp, body := start(t, []*fakeWorker{w}).post("/v1/responses", tt.body+"}")
+			w.Answers("/v1/responses", responseReply)
+			resp, body := start(t, []*fakeWorker{w}).Post("/v1/responses", tt.body+"}")
 			require.Equal(t, tt.status, resp.StatusCode, body)
 			if tt.status == http.StatusBadRequest {
 				kind, param := readResponsesError(t, body)

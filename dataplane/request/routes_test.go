@@ -36,7 +36,7 @@ func TestBadInput(t *testing.T) { overBoth(t, testBadInput) }
 func testBadInput(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
-	w.answers("/generate", idsReply)
+	w.Answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w})
 	tests := []struct {
 		name, method, path, body string
@@ -63,8 +63,7 @@ func testBadInput(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			resp, got, err := h.do(tt.method, h.base+tt.path, tt.body)
-			require.NoError(t, err)
+			resp, got := h.Do(tt.method, h.Base+tt.path, tt.body)
 			assert.Equal(t, tt.status, resp.StatusCode, got)
 			code, param := errorOf(t, got)
 			if tt.code != "" {
@@ -73,7 +72,7 @@ func testBadInput(t *testing.T) {
 			assert.Equal(t, tt.param, param)
 			assert.Equal(t, "application/json", resp.Header.Get("Content-Type"))
 
-			ok, body := h.post("/generate", idsBody) // nobody else is harmed
+			ok, body := h.Post("/generate", idsBody) // nobody else is harmed
 			assert.Equal(t, http.StatusOK, ok.StatusCode)
 			assert.Equal(t, idsReply, body)
 		})
@@ -95,16 +94,14 @@ func (h *harness) raw(request string) int {
 
 func TestNoWorker(t *testing.T) {
 	h := start(t, nil)
-	resp, got := h.post("/generate", idsBody)
+	resp, got := h.Post("/generate", idsBody)
 	assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
 	assert.Equal(t, "1", resp.Header.Get("Retry-After"))
 	code, _ := errorOf(t, got)
 	assert.Equal(t, "no_worker", code)
-	resp, _, err := h.do(http.MethodGet, h.base+"/ready", "")
-	require.NoError(t, err)
+	resp, _ = h.Do(http.MethodGet, h.Base+"/ready", "")
 	assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
-	resp, _, err = h.do(http.MethodGet, h.base+"/health", "")
-	require.NoError(t, err)
+	resp, _ = h.Do(http.MethodGet, h.Base+"/health", "")
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 }
 
@@ -113,40 +110,39 @@ func TestWorkersAPI(t *testing.T) { overBoth(t, testWorkersAPI) }
 func testWorkersAPI(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
-	w.answers("/generate", idsReply)
+	w.Answers("/generate", idsReply)
 	h := start(t, nil)
 	call := func(method, path, body string) (int, string) {
-		resp, got, err := h.do(method, h.operator+path, body)
-		require.NoError(t, err)
+		resp, got := h.Do(method, h.Operator+path, body)
 		return resp.StatusCode, got
 	}
-	status, _ := call("POST", "/workers", `{"url":"`+w.url+`"}`)
+	status, _ := call("POST", "/workers", `{"url":"`+w.URL+`"}`)
 	require.Equal(t, http.StatusOK, status)
-	h.awaitReady(1)
-	resp, _ := h.post("/generate", idsBody)
+	h.AwaitReady(1)
+	resp, _ := h.Post("/generate", idsBody)
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 
 	status, got := call("GET", "/workers", "")
 	assert.Equal(t, http.StatusOK, status)
-	assert.Contains(t, got, w.url)
-	status, _ = call("POST", "/workers", `{"url":"`+w.url+`"}`)
+	assert.Contains(t, got, w.URL)
+	status, _ = call("POST", "/workers", `{"url":"`+w.URL+`"}`)
 	assert.Equal(t, http.StatusConflict, status)
 	for _, bad := range []string{`{"url":"ftp://x"}`, `{}`, `nonsense`, `{"url":"http://x/path"}`} {
 		status, got = call("POST", "/workers", bad)
 		assert.Equal(t, http.StatusBadRequest, status, got)
 	}
-	status, _ = call("POST", "/workers/drain", `{"url":"`+w.url+`"}`)
+	status, _ = call("POST", "/workers/drain", `{"url":"`+w.URL+`"}`)
 	require.Equal(t, http.StatusOK, status)
-	resp, _ = h.post("/generate", idsBody)
+	resp, _ = h.Post("/generate", idsBody)
 	assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, "a draining worker gets nothing new")
-	status, _ = call("POST", "/workers/drain", `{"url":"`+w.url+`","drain":false}`)
+	status, _ = call("POST", "/workers/drain", `{"url":"`+w.URL+`","drain":false}`)
 	require.Equal(t, http.StatusOK, status)
-	resp, _ = h.post("/generate", idsBody)
+	resp, _ = h.Post("/generate", idsBody)
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 
-	status, _ = call("DELETE", "/workers?url="+w.url, "")
+	status, _ = call("DELETE", "/workers?url="+w.URL, "")
 	assert.Equal(t, http.StatusOK, status)
-	status, _ = call("DELETE", "/workers?url="+w.url, "")
+	status, _ = call("DELETE", "/workers?url="+w.URL, "")
 	assert.Equal(t, http.StatusNotFound, status)
 	status, _ = call("PUT", "/workers", "")
 	assert.Equal(t, http.StatusMethodNotAllowed, status)
@@ -158,45 +154,43 @@ func testOperatorAPIIsApart(t *testing.T) {
 	t.Helper()
 	h := start(t, nil, withOperator("secret"))
 	get := func(base, path string, header ...string) int {
-		resp, _, err := h.do(http.MethodGet, base+path, "", header...)
-		require.NoError(t, err)
+		resp, _ := h.Do(http.MethodGet, base+path, "", header...)
 		return resp.StatusCode
 	}
 	var wrong sync.WaitGroup // each waits
 	defer wrong.Wait()
 	for _, path := range []string{"/status", "/history", "/choices", "/index", "/what_if", "/list_workers", "/get_loads", "/v1/loads", "/nodes", "/links", "/metrics", "/workers", "/debug/index", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/goroutine?debug=2"} {
-		assert.Equal(t, http.StatusNotFound, get(h.base, path), "clients do not reach %s", path)
-		assert.Equal(t, http.StatusUnauthorized, get(h.operator, path))
+		assert.Equal(t, http.StatusNotFound, get(h.Base, path), "clients do not reach %s", path)
+		assert.Equal(t, http.StatusUnauthorized, get(h.Operator, path))
 		wrong.Go(func() {
-			assert.Equal(t, http.StatusUnauthorized, get(h.operator, path, "Authorization", "Bearer wrong"))
+			assert.Equal(t, http.StatusUnauthorized, get(h.Operator, path, "Authorization", "Bearer wrong"))
 		})
-		assert.Equal(t, http.StatusOK, get(h.operator, path, "Authorization", "Bearer secret"))
+		assert.Equal(t, http.StatusOK, get(h.Operator, path, "Authorization", "Bearer secret"))
 	}
 	for _, path := range []string{"/console", "/", "/health"} {
-		assert.Equal(t, http.StatusOK, get(h.operator, path))
+		assert.Equal(t, http.StatusOK, get(h.Operator, path))
 	}
-	assert.Equal(t, http.StatusNotFound, get(h.base, "/"), "the console is the operators'")
-	assert.Equal(t, http.StatusOK, get(start(t, nil).base, "/"), "who opens the address that up prints sees something")
+	assert.Equal(t, http.StatusNotFound, get(h.Base, "/"), "the console is the operators'")
+	assert.Equal(t, http.StatusOK, get(start(t, nil).Base, "/"), "who opens the address that up prints sees something")
 }
 
 func TestMetricsAndStatus(t *testing.T) {
 	w := newFakeWorker(t, info(1))
-	w.answers("/generate", idsReply)
+	w.Answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w})
-	h.post("/generate", idsBody)
-	h.post("/generate", "nonsense")
-	h.awaitEnded(2)
-	_, got, err := h.do(http.MethodGet, h.operator+"/metrics", "")
-	require.NoError(t, err)
+	h.Post("/generate", idsBody)
+	h.Post("/generate", "nonsense")
+	h.AwaitEnded(2)
+	_, got := h.Do(http.MethodGet, h.Operator+"/metrics", "")
 	for _, want := range []string{
-		`warmpath_policy_info{policy="kv"} 1`, `warmpath_requests_total{rank="0",status="200",worker="` + w.url + `"} 1`,
+		`warmpath_policy_info{policy="kv"} 1`, `warmpath_requests_total{rank="0",status="200",worker="` + w.URL + `"} 1`,
 		`warmpath_errors_total{reason="invalid_json",status="400"} 1`,
-		`warmpath_hit_tokens_total{rank="0",worker="` + w.url + `"} 8`,
-		`warmpath_prompt_tokens_total{rank="0",worker="` + w.url + `"} 9`,
+		`warmpath_hit_tokens_total{rank="0",worker="` + w.URL + `"} 8`,
+		`warmpath_prompt_tokens_total{rank="0",worker="` + w.URL + `"} 9`,
 		`warmpath_expected_hit_tokens_total{source="approximate"} 0`,
 		`warmpath_ttft_seconds_bucket{model="tiny",le="0.005"}`,
 		`warmpath_request_seconds_count{model="tiny"} 1`,
-		`warmpath_worker_up{role="regular",state="ready",worker="` + w.url + `"} 1`,
+		`warmpath_worker_up{role="regular",state="ready",worker="` + w.URL + `"} 1`,
 		"# TYPE warmpath_ttft_seconds histogram", "warmpath_index_blocks 0",
 		`warmpath_ranks{overlap="exact"} 0`, `warmpath_ranks{overlap="approximate"} 1`,
 		"warmpath_approx_bytes ", "warmpath_approx_max_bytes 6.7108864e+07", `warmpath_approx_evictions_total{reason="memory"} 0`,
@@ -204,8 +198,7 @@ func TestMetricsAndStatus(t *testing.T) {
 	} {
 		assert.Contains(t, got, want)
 	}
-	_, got, err = h.do(http.MethodGet, h.operator+"/status", "")
-	require.NoError(t, err)
+	_, got = h.Do(http.MethodGet, h.Operator+"/status", "")
 	var st admin.Status
 	require.NoError(t, json.Unmarshal([]byte(got), &st))
 	assert.Equal(t, "kv", st.Policy)
@@ -219,23 +212,21 @@ func TestMetricsAndStatus(t *testing.T) {
 
 func TestForwardedRoutes(t *testing.T) {
 	w := newFakeWorker(t, info(1))
-	w.on("/v1/chat/completions", func(rw http.ResponseWriter, r *http.Request) {
+	w.On("/v1/chat/completions", func(rw http.ResponseWriter, r *http.Request) {
 		assert.Equal(t, http.MethodOptions, r.Method)
 		rw.Header().Set("Access-Control-Allow-Origin", "*")
 	})
 	h := start(t, []*fakeWorker{w})
-	resp, _, err := h.do(http.MethodOptions, h.base+"/v1/chat/completions", "", "Origin", "http://page")
-	require.NoError(t, err)
+	resp, _ := h.Do(http.MethodOptions, h.Base+"/v1/chat/completions", "", "Origin", "http://page")
 	assert.Equal(t, "*", resp.Header.Get("Access-Control-Allow-Origin"))
 	for path, want := range map[string]string{"/v1/models/tiny": `{"id":"tiny"}`, "/health_generate": "alive"} {
-		w.answers(path, want)
-		_, got, err := h.do(http.MethodGet, h.base+path, "")
-		require.NoError(t, err)
+		w.Answers(path, want)
+		_, got := h.Do(http.MethodGet, h.Base+path, "")
 		assert.Equal(t, want, got)
 	}
 	for _, path := range []string{"/rerank", "/v1/messages/count_tokens"} {
-		w.answers(path, `{"n":1}`)
-		_, got := h.post(path, `{"model":"tiny"}`)
+		w.Answers(path, `{"n":1}`)
+		_, got := h.Post(path, `{"model":"tiny"}`)
 		assert.Equal(t, `{"n":1}`, got, path)
 	}
 	for _, path := range []string{"/healthz", "/readyz", "/liveness", "/readiness"} {
@@ -248,19 +239,17 @@ func TestModels(t *testing.T) { overBoth(t, testModels) }
 func testModels(t *testing.T) {
 	t.Helper()
 	a, b, c := newFakeWorker(t, info(1)), newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
-	c.answers("/v1/models", `{"object":"list","data":[{"id":"other"}]}`)
-	a.answers("/v1/models", `{"object":"list","data":[{"id":"tiny","max_model_len":8192}]}`)
-	b.answers("/v1/models", `{"object":"list","data":[{"id":"tiny","max_model_len":4096},{"id":"adapter","parent":"tiny","max_model_len":null}]}`)
+	c.Answers("/v1/models", `{"object":"list","data":[{"id":"other"}]}`)
+	a.Answers("/v1/models", `{"object":"list","data":[{"id":"tiny","max_model_len":8192}]}`)
+	b.Answers("/v1/models", `{"object":"list","data":[{"id":"tiny","max_model_len":4096},{"id":"adapter","parent":"tiny","max_model_len":null}]}`)
 	h := start(t, []*fakeWorker{a, b, c})
-	_, got, err := h.do(http.MethodGet, h.base+"/v1/models", "")
-	require.NoError(t, err)
+	_, got := h.Do(http.MethodGet, h.Base+"/v1/models", "")
 	assert.Equal(t, 1, strings.Count(got, `"id":"tiny"`))
 	assert.Equal(t, 2, strings.Count(got, `"max_model_len":4096`), "what a prompt may have at whichever worker")
 	assert.Equal(t, 1, strings.Count(got, `"max_model_len":null`), "a worker that does not say")
 	assert.Equal(t, 1, strings.Count(got, `"id":"adapter"`))
 	assert.Equal(t, 1, strings.Count(got, `"root":"adapter"`), "clients look for it")
-	resp, got, err := h.do(http.MethodHead, h.base+"/v1/models", "")
-	require.NoError(t, err)
+	resp, got := h.Do(http.MethodHead, h.Base+"/v1/models", "")
 	assert.Equal(t, http.StatusOK, resp.StatusCode)
 	assert.Empty(t, got)
 }
@@ -272,44 +261,39 @@ func TestPathsOfSeveralModels(t *testing.T) {
 	var workers []*fakeWorker
 	for _, name := range names {
 		w := newFakeWorker(t, strings.Replace(info(1), "tiny", name, 1))
-		w.answers("/v1/models", `{"object":"list","data":[{"id":"`+name+`"}]}`)
+		w.Answers("/v1/models", `{"object":"list","data":[{"id":"`+name+`"}]}`)
 		for _, path := range names {
-			w.answers("/v1/models/"+path, `{"id":"`+name+`"}`)
+			w.Answers("/v1/models/"+path, `{"id":"`+name+`"}`)
 		}
-		w.on("/v1/models/neither", func(rw http.ResponseWriter, _ *http.Request) {
+		w.On("/v1/models/neither", func(rw http.ResponseWriter, _ *http.Request) {
 			rw.WriteHeader(http.StatusNotFound)
 			_, _ = io.WriteString(rw, `{"error":{"message":"the engine's own"}}`)
 		})
-		w.answers("/health_generate", "{}")
-		w.answers("/v1/completions", `{"choices":[{"text":"","message":{"content":""}}]}`)
+		w.Answers("/health_generate", "{}")
+		w.Answers("/v1/completions", `{"choices":[{"text":"","message":{"content":""}}]}`)
 		workers = append(workers, w)
 	}
 	h := start(t, workers)
 	for range 8 { // chance does not choose
 		for i, name := range names {
 			for _, path := range []string{name, strings.ReplaceAll(name, "/", "%2F")} {
-				resp, got, err := h.do(http.MethodGet, h.base+"/v1/models/"+path, "")
-				require.NoError(t, err)
+				resp, got := h.Do(http.MethodGet, h.Base+"/v1/models/"+path, "")
 				require.Equal(t, http.StatusOK, resp.StatusCode, got)
-				assert.Equal(t, workers[i].url, resp.Header.Get("X-Warmpath-Worker"))
+				assert.Equal(t, workers[i].URL, resp.Header.Get("X-Warmpath-Worker"))
 				assert.Equal(t, `{"id":"`+name+`"}`, got)
 			}
 		}
 	}
-	resp, got, err := h.do(http.MethodGet, h.base+"/v1/models/neither", "")
-	require.NoError(t, err)
+	resp, got := h.Do(http.MethodGet, h.Base+"/v1/models/neither", "")
 	assert.Equal(t, http.StatusNotFound, resp.StatusCode, got)
 	assert.Contains(t, got, "the engine's own")
-	resp, got, err = h.do(http.MethodGet, h.base+"/health_generate", "")
-	require.NoError(t, err)
+	resp, got = h.Do(http.MethodGet, h.Base+"/health_generate", "")
 	assert.Equal(t, http.StatusOK, resp.StatusCode, got)
 	for _, path := range []string{"/v1/completions", "/model_info", "/v1/models/tiny"} {
-		resp, got, err = h.do(http.MethodOptions, h.base+path, "")
-		require.NoError(t, err)
+		resp, got = h.Do(http.MethodOptions, h.Base+path, "")
 		assert.NotEqual(t, http.StatusBadRequest, resp.StatusCode, "a browser's preflight: %s", got)
 	}
-	resp, got, err = h.do(http.MethodGet, h.base+"/model_info", "")
-	require.NoError(t, err)
+	resp, got = h.Do(http.MethodGet, h.Base+"/model_info", "")
 	assert.Equal(t, http.StatusBadRequest, resp.StatusCode, got)
 	assert.Contains(t, got, "/v1/models/{model}")
 }
@@ -318,18 +302,16 @@ func TestPathsOfSeveralModels(t *testing.T) {
 func TestPut(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	h := start(t, []*fakeWorker{w})
-	w.answers("/generate", idsReply)
+	w.Answers("/generate", idsReply)
 	for path, body := range map[string]string{
 		"/generate": idsBody, "/encode": `{"text":"x"}`, "/classify": `{"text":"x"}`, "/v1/rerank": `{"query":"x","documents":["y"]}`,
 	} {
 		if path != "/generate" {
-			w.answers(path, `{"data":[]}`)
+			w.Answers(path, `{"data":[]}`)
 		}
-		resp, got, err := h.do(http.MethodPut, h.base+path, body)
-		require.NoError(t, err)
+		resp, got := h.Do(http.MethodPut, h.Base+path, body)
 		assert.Equal(t, http.StatusOK, resp.StatusCode, "%s: %s", path, got)
-		resp, _, err = h.do(http.MethodDelete, h.base+path, body)
-		require.NoError(t, err)
+		resp, _ = h.Do(http.MethodDelete, h.Base+path, body)
 		assert.Equal(t, http.StatusMethodNotAllowed, resp.StatusCode, path)
 		assert.Equal(t, "POST, PUT", resp.Header.Get("Allow"))
 	}
@@ -337,10 +319,9 @@ func TestPut(t *testing.T) {
 		"/v1/completions", "/v1/chat/completions", "/v1/messages", "/v1/responses", "/v1/embeddings", "/v1/score", "/v1/classify",
 		"/tokenize", "/abort_request", "/v1/models", "/health_generate",
 	} {
-		resp, got, err := h.do(http.MethodPut, h.base+path, `{}`)
-		require.NoError(t, err)
+		resp, got := h.Do(http.MethodPut, h.Base+path, `{}`)
 		assert.GreaterOrEqual(t, resp.StatusCode, 400, got)
 		assert.Less(t, resp.StatusCode, 500, got)
 	}
-	assert.Len(t, w.bodies, 4)
+	assert.Len(t, w.Bodies(), 4)
 }

@@ -39,7 +39,7 @@ func newSessionWorker(t *testing.T, info string) *sessionWorker {
 		Params struct{ ID, RID string } `json:"session_params"`
 	}
 	handle := func(path string, f func(rw http.ResponseWriter, b body)) {
-		w.on(path, func(rw http.ResponseWriter, r *http.Request) {
+		w.On(path, func(rw http.ResponseWriter, r *http.Request) {
 			var b body
 			assert.NoError(t, json.NewDecoder(r.Body).Decode(&b))
 			w.mu.Lock()
@@ -94,16 +94,16 @@ func TestSessionsStayAtTheirWorker(t *testing.T) {
 		if named := i%2 == 1; named {
 			open, routers = fmt.Sprintf(openBody+`,"session_id":"mine %d"}`, i), routers[:1]
 		}
-		resp, body := h.post("/open_session", open)
+		resp, body := h.Post("/open_session", open)
 		require.Equal(t, http.StatusOK, resp.StatusCode, body)
 		holder, id := resp.Header.Get("X-Warmpath-Worker"), idOf(t, body)
 		used[holder] = true
-		w := workers[slices.IndexFunc(workers, func(w *sessionWorker) bool { return w.url == holder })]
+		w := workers[slices.IndexFunc(workers, func(w *sessionWorker) bool { return w.URL == holder })]
 		last := ""
 		for range 2 {
 			for _, r := range routers {
 				turn := fmt.Sprintf(`{"text":"hi","rid":"turn","session_params":{"id":%q%s}}`, id, last)
-				resp, body := r.post("/generate", turn)
+				resp, body := r.Post("/generate", turn)
 				require.Equal(t, http.StatusOK, resp.StatusCode, body)
 				var a struct {
 					Meta struct{ ID string } `json:"meta_info"`
@@ -116,24 +116,24 @@ func TestSessionsStayAtTheirWorker(t *testing.T) {
 		assert.Len(t, slices.Compact(w.ranks[id]), 1, "one rank has the history")
 		w.mu.Unlock()
 
-		resp, body = h.post("/open_session", fmt.Sprintf(openBody+`,"session_id":%q}`, id))
+		resp, body = h.Post("/open_session", fmt.Sprintf(openBody+`,"session_id":%q}`, id))
 		assert.Equal(t, http.StatusBadRequest, resp.StatusCode, "it is open: %s", body)
 		r := routers[len(routers)-1]
-		resp, body = r.post("/close_session", fmt.Sprintf(`{"session_id":%q}`, id))
+		resp, body = r.Post("/close_session", fmt.Sprintf(`{"session_id":%q}`, id))
 		assert.Equal(t, http.StatusOK, resp.StatusCode, body)
-		resp, body = r.post("/generate", fmt.Sprintf(`{"text":"hi","session_params":{"id":%q}}`, id))
+		resp, body = r.Post("/generate", fmt.Sprintf(`{"text":"hi","session_params":{"id":%q}}`, id))
 		assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
 		assert.Contains(t, body, "does not exist")
 	}
 	assert.Len(t, used, 3, "sessions are opened by load")
 	for _, body := range []string{`{"session_id":"unknown"}`, `{"session_id":"session_` + strings.Repeat("0", 56) + `"}`} {
-		resp, got := h.post("/close_session", body)
+		resp, got := h.Post("/close_session", body)
 		assert.Equal(t, http.StatusBadRequest, resp.StatusCode)
 		_, param := errorOf(t, got)
 		assert.Equal(t, "session_id", param)
 	}
 	for _, params := range []string{`{"id":[]}`, `{"rid":5}`, `{"rid":["a"]}`, `{"offset":1.5}`, `{"offset":"1"}`, `{"offset":[]}`} {
-		resp, got := h.post("/generate", `{"text":"hi","session_params":`+params+`}`)
+		resp, got := h.Post("/generate", `{"text":"hi","session_params":`+params+`}`)
 		assert.Equal(t, http.StatusBadRequest, resp.StatusCode, got)
 		_, param := errorOf(t, got)
 		assert.Equal(t, "session_params", param, params)
@@ -145,23 +145,22 @@ func TestSessionOfAWorkerThatIsDown(t *testing.T) {
 	t.Parallel()
 	workers := []*sessionWorker{newSessionWorker(t, info(1)), newSessionWorker(t, info(1))}
 	h := start(t, []*fakeWorker{workers[0].fakeWorker, workers[1].fakeWorker})
-	resp, body := h.post("/open_session", openBody+`}`)
+	resp, body := h.Post("/open_session", openBody+`}`)
 	turn := fmt.Sprintf(`{"text":"hi","session_params":{"id":%q}}`, idOf(t, body))
 	holder := resp.Header.Get("X-Warmpath-Worker")
 	for _, w := range workers {
-		if w.url == holder {
-			w.on("/ready", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })
+		if w.URL == holder {
+			w.On("/ready", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusServiceUnavailable) })
 		}
 	}
-	h.awaitReady(1)
-	resp, body = h.post("/generate", turn)
+	h.AwaitReady(1)
+	resp, body = h.Post("/generate", turn)
 	assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, body)
 	assert.Contains(t, body, "The worker that keeps the session")
 
-	resp, body, err := h.do(http.MethodDelete, h.operator+"/workers?url="+holder, "")
-	require.NoError(t, err)
+	resp, body = h.Do(http.MethodDelete, h.Operator+"/workers?url="+holder, "")
 	require.Equal(t, http.StatusOK, resp.StatusCode, body)
-	resp, body = h.post("/generate", turn)
+	resp, body = h.Post("/generate", turn)
 	assert.Equal(t, http.StatusBadRequest, resp.StatusCode, body)
 	assert.Contains(t, body, "does not exist")
 }

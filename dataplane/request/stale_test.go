@@ -38,7 +38,7 @@ func TestStaleConnectionsAndIDs(t *testing.T) {
 				used, lost := map[string]bool{}, 0 // guarded by mu, as the next
 				var ids []string
 				w := newFakeWorker(t, info(1))
-				w.on(path, func(rw http.ResponseWriter, r *http.Request) {
+				w.On(path, func(rw http.ResponseWriter, r *http.Request) {
 					body, _ := io.ReadAll(r.Body)
 					var b struct {
 						RID string `json:"rid"`
@@ -65,7 +65,7 @@ func TestStaleConnectionsAndIDs(t *testing.T) {
 						body += fmt.Sprintf(own, i)
 					}
 					body += `"model":"tiny","text":"x","prompt":"x","input":"x","messages":[{"role":"user","content":"x"}],"max_tokens":4}`
-					resp, got := h.post(path, body)
+					resp, got := h.Post(path, body)
 					require.Equal(t, http.StatusOK, resp.StatusCode, got)
 				}
 				mu.Lock()
@@ -131,7 +131,7 @@ func TestPairStaleConnections(t *testing.T) {
 				// connection: on a busy machine that may be several in a row.
 				const requests, most = 6, 1000
 				for n := 0; n < requests || n < most && closed() == 0; n++ {
-					resp, got := h.post("/generate", pairRequest(stream))
+					resp, got := h.Post("/generate", pairRequest(stream))
 					require.Equal(t, http.StatusOK, resp.StatusCode, got)
 					require.Equal(t, pairReply(stream), got)
 				}
@@ -151,7 +151,7 @@ func TestPairStaleConnectionsAndOwnIDs(t *testing.T) {
 	stale := []func() int{closesIdle(p[0], meets), closesIdle(d[0], meets)}
 	h := startPair(t, p, d)
 	for i := range 3 {
-		resp, got := h.post("/generate", fmt.Sprintf(`{"rid":"%032d","text":"x"}`, i))
+		resp, got := h.Post("/generate", fmt.Sprintf(`{"rid":"%032d","text":"x"}`, i))
 		require.Equal(t, http.StatusOK, resp.StatusCode, got)
 	}
 	for _, closed := range stale {
@@ -173,13 +173,13 @@ func TestPairStaleConnectionToADeadLeg(t *testing.T) {
 				bad = d[0]
 			}
 			h := startPair(t, p, d)
-			resp, got := h.post("/generate", pairRequest(true))
+			resp, got := h.Post("/generate", pairRequest(true))
 			require.Equal(t, http.StatusOK, resp.StatusCode, got)
 			bad.does(dies)
-			resp, got = h.post("/generate", pairRequest(true))
+			resp, got = h.Post("/generate", pairRequest(true))
 			assert.Equal(t, http.StatusBadGateway, resp.StatusCode, got)
-			for _, w := range h.registry.Snapshot().Workers {
-				if w.URL == bad.url {
+			for _, w := range h.Registry.Snapshot().Workers {
+				if w.URL == bad.URL {
 					assert.NotZero(t, w.Breaker.Faults())
 				} else {
 					assert.Zero(t, w.Breaker.Faults())
@@ -193,7 +193,7 @@ func TestPairStaleConnectionToADeadLeg(t *testing.T) {
 // noneBlamed requires that no worker was held responsible for a failure.
 func noneBlamed(t *testing.T, h *harness) {
 	t.Helper()
-	for _, w := range h.registry.Snapshot().Workers {
+	for _, w := range h.Registry.Snapshot().Workers {
 		assert.Zero(t, w.Breaker.Faults(), w.URL)
 		assert.Zero(t, w.Breaker.Opened(), w.URL)
 		for _, r := range w.Ranks() {

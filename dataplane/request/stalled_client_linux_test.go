@@ -27,7 +27,7 @@ func testStalledClient(t *testing.T) {
 			w := newFakeWorker(t, info(1))
 			ended, next := make(chan struct{}), make(chan struct{})
 			event := "data: " + strings.Repeat("x", 8<<10) + "\n\n"
-			w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+			w.On("/generate", func(rw http.ResponseWriter, r *http.Request) {
 				defer close(ended)
 				rw.Header().Set("Content-Type", kind)
 				for r.Context().Err() == nil {
@@ -36,7 +36,7 @@ func testStalledClient(t *testing.T) {
 					}
 				}
 			})
-			w.on("/v1/completions", func(rw http.ResponseWriter, _ *http.Request) {
+			w.On("/v1/completions", func(rw http.ResponseWriter, _ *http.Request) {
 				rw.Header().Set("Content-Type", "text/event-stream")
 				for range next {
 					_, _ = io.WriteString(rw, event)
@@ -44,7 +44,7 @@ func testStalledClient(t *testing.T) {
 				}
 				_, _ = io.WriteString(rw, "data: [DONE]\n\n")
 			})
-			h := start(t, []*fakeWorker{w}, func(s *settings) { s.request.Clients.Stall = 100 * time.Millisecond })
+			h := start(t, []*fakeWorker{w}, func(s *settings) { s.Request.Clients.Stall = 100 * time.Millisecond })
 			ask := func(path, body string) (net.Conn, *bufio.Reader) {
 				conn, br := h.dial()
 				say(t, conn, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body))
@@ -73,15 +73,14 @@ func testStalledClient(t *testing.T) {
 			rest, err := io.ReadAll(body)
 			require.NoError(t, err)
 			require.True(t, strings.HasSuffix(string(rest), "data: [DONE]\n\n"))
-			assert.Equal(t, `{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9"}`, <-w.aborted)
-			h.awaitIdle()
-			_, metrics, err := h.do(http.MethodGet, h.base+"/metrics", "")
-			require.NoError(t, err)
+			assert.Equal(t, `{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9"}`, <-w.Aborted)
+			h.AwaitIdle()
+			_, metrics := h.Do(http.MethodGet, h.Base+"/metrics", "")
 			assert.Contains(t, metrics, `warmpath_client_connections_closed_total{reason="stalled"} 1`)
 			assert.Contains(t, metrics, "warmpath_client_gone_total 1")
 			assert.NotContains(t, metrics, "warmpath_answers_cut_total{")
 			assert.Contains(t, metrics, "warmpath_retries_total 0")
-			assert.Equal(t, worker.Ready, h.registry.Snapshot().Workers[0].State())
+			assert.Equal(t, worker.Ready, h.Registry.Snapshot().Workers[0].State())
 			_, err = io.Copy(io.Discard, stalled)
 			require.Error(t, err, "a part passes for the whole")
 		})

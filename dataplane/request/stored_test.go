@@ -39,12 +39,12 @@ func TestStored(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newFakeWorker(t, info(1))
-			w.answers("/generate", tt.answer)
+			w.Answers("/generate", tt.answer)
 			h := start(t, []*fakeWorker{w})
-			resp, _ := h.post("/generate", `{"input_ids":[`+ids+`]`+tt.more+`}`)
+			resp, _ := h.Post("/generate", `{"input_ids":[`+ids+`]`+tt.more+`}`)
 			require.Equal(t, http.StatusOK, resp.StatusCode)
-			h.awaitEnded(1)
-			require.Equal(t, tt.want, h.registry.Snapshot().Ranks[0].Count.Stored.Load())
+			h.AwaitEnded(1)
+			require.Equal(t, tt.want, h.Registry.Snapshot().Ranks[0].Count.Stored.Load())
 		})
 	}
 }
@@ -54,11 +54,11 @@ func TestImpossibleClaims(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	h := start(t, []*fakeWorker{w})
 	for i, claim := range []int{40, 101, 1 << 40} {
-		w.answers("/generate", fmt.Sprintf(`{"text":"a","meta_info":{"prompt_tokens":100,"cached_tokens":%d,"completion_tokens":1}}`, claim))
-		h.post("/generate", `{"text":"a b c"}`)
-		h.awaitEnded(uint64(i + 1))
+		w.Answers("/generate", fmt.Sprintf(`{"text":"a","meta_info":{"prompt_tokens":100,"cached_tokens":%d,"completion_tokens":1}}`, claim))
+		h.Post("/generate", `{"text":"a b c"}`)
+		h.AwaitEnded(uint64(i + 1))
 	}
-	st := h.admin.Status()
+	st := h.Admin.Status()
 	require.InDelta(t, 0.4, st.HitRate, 1e-9)
 	require.InDelta(t, 0.4, st.Workers[0].HitRate, 1e-9)
 	require.EqualValues(t, 100, st.PromptTokens)

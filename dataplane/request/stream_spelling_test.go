@@ -24,15 +24,15 @@ func TestErrorsInTheMiddle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bad, good := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
-			bad.streams(a.path, a.first+`data: {"id":"1","error":{"message":"boom","code":500}}`+"\n\n"+a.last)
-			good.streams(a.path, a.first+a.last)
+			bad.Streams(a.path, a.first+`data: {"id":"1","error":{"message":"boom","code":500}}`+"\n\n"+a.last)
+			good.Streams(a.path, a.first+a.last)
 			h := start(t, []*fakeWorker{bad, good}, withPolicy("round-robin"))
 			for range 12 {
-				resp, got := h.post(a.path, a.body)
+				resp, got := h.Post(a.path, a.body)
 				require.Equal(t, http.StatusOK, resp.StatusCode, got)
 				require.True(t, strings.HasSuffix(got, a.last), got)
 			}
-			h.awaitIdle()
+			h.AwaitIdle()
 			h.assertBroken([]*fakeWorker{bad, good})
 		})
 	}
@@ -60,11 +60,11 @@ func TestStreamsInOtherSpellings(t *testing.T) {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				t.Parallel()
 				odd, good := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
-				odd.on(a.path, noAnswer{0, mime, stream}.ServeHTTP)
-				good.streams(a.path, whole)
+				odd.On(a.path, noAnswer{0, mime, stream}.ServeHTTP)
+				good.Streams(a.path, whole)
 				h, unchanged := start(t, []*fakeWorker{odd, good}, withPolicy("round-robin")), 0
 				for range 8 {
-					resp, got := h.post(a.path, a.body)
+					resp, got := h.Post(a.path, a.body)
 					require.Equal(t, http.StatusOK, resp.StatusCode, got)
 					require.Contains(t, []string{stream, whole}, got)
 					if got == stream {
@@ -72,8 +72,8 @@ func TestStreamsInOtherSpellings(t *testing.T) {
 					}
 				}
 				require.Equal(t, 4, unchanged)
-				h.awaitIdle()
-				require.True(t, h.worker(odd).Breaker.Clean(), "%d faults", h.worker(odd).Breaker.Faults())
+				h.AwaitIdle()
+				require.True(t, h.Worker(odd).Breaker.Clean(), "%d faults", h.Worker(odd).Breaker.Faults())
 			})
 		}
 	}
@@ -90,21 +90,21 @@ func TestAnswersInOtherSpellings(t *testing.T) {
 			t.Parallel()
 			a := spelled["chat"]
 			odd, good := newFakeWorker(t, info(1)), newFakeWorker(t, info(1))
-			odd.on(a.path, func(rw http.ResponseWriter, r *http.Request) {
+			odd.On(a.path, func(rw http.ResponseWriter, r *http.Request) {
 				if head[1] != "" {
 					rw.Header().Set("Content-Encoding", head[1])
 				}
 				noAnswer{0, head[0], a.first + a.last}.ServeHTTP(rw, r)
 			})
-			good.streams(a.path, a.first+a.last)
+			good.Streams(a.path, a.first+a.last)
 			h := start(t, []*fakeWorker{odd, good}, withPolicy("round-robin"))
 			for range 8 {
-				resp, got := h.post(a.path, a.body)
+				resp, got := h.Post(a.path, a.body)
 				require.Equal(t, http.StatusOK, resp.StatusCode, got)
 				require.Equal(t, a.first+a.last, got)
 			}
-			h.awaitIdle()
-			require.True(t, h.worker(odd).Breaker.Clean(), "%d faults", h.worker(odd).Breaker.Faults())
+			h.AwaitIdle()
+			require.True(t, h.Worker(odd).Breaker.Clean(), "%d faults", h.Worker(odd).Breaker.Faults())
 		})
 	}
 }

@@ -121,8 +121,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 	} {
 		for _, header := range [][]string{{"Authorization", "Bearer " + token}, {"X-Api-Key", token}} {
 			for _, path := range []string{"/generate", "/v1/messages"} {
-				resp, got, err := h.do(http.MethodPost, h.base+path, `{"text":"x","max_tokens":1,"messages":[{"role":"user","content":"x"}]}`, header...)
-				require.NoError(t, err)
+				resp, got := h.Do(http.MethodPost, h.Base+path, `{"text":"x","max_tokens":1,"messages":[{"role":"user","content":"x"}]}`, header...)
 				require.Equal(t, http.StatusUnauthorized, resp.StatusCode, want)
 				challenge, reason := `Bearer error="invalid_token"`, "invalid_token"
 				if want == "unknown_key" {
@@ -135,13 +134,13 @@ func TestTokensThatAreRefused(t *testing.T) {
 			}
 		}
 	}
-	resp, _, err := h.do(http.MethodPost, h.base+"/generate", `{"text":"x"}`, "Authorization", "Bearer "+strings.Repeat("e.", 1)+strings.Repeat("x", 1<<20))
+	resp, _, err := h.Try(http.MethodPost, h.Base+"/generate", `{"text":"x"}`, "Authorization", "Bearer "+strings.Repeat("e.", 1)+strings.Repeat("x", 1<<20))
 	if err == nil { // else the router closed the connection while the client still sent its head
 		assert.Equal(t, http.StatusRequestHeaderFieldsTooLarge, resp.StatusCode)
 	}
 	assert.Empty(t, heads)
-	h.awaitIdle()
-	metrics, got := h.metrics(), byName(t, lines())
+	h.AwaitIdle()
+	metrics, got := h.Metrics(), byName(t, lines())
 	for name, cause := range causes {
 		assert.Equal(t, cause, got[name]["refused"])
 		assert.NotContains(t, got[name], "key", "nobody has proved this name")
@@ -158,8 +157,7 @@ func TestTokensOfClients(t *testing.T) {
 	w, heads := headWorker(t)
 	h := start(t, []*fakeWorker{w}, access, i.withTokens())
 	ask := func(token, body string) (*http.Response, string) {
-		resp, got, err := h.do(http.MethodPost, h.base+"/generate", body, "Authorization", "Bearer "+token)
-		require.NoError(t, err)
+		resp, got := h.Do(http.MethodPost, h.Base+"/generate", body, "Authorization", "Bearer "+token)
 		return resp, got
 	}
 	limited := func(sub, limits string) string {
@@ -176,12 +174,11 @@ func TestTokensOfClients(t *testing.T) {
 		names[resp.Header.Get("X-Request-Id")] = name
 	}
 	good("jwt:alice", i.token("alice", nil), `{"text":"x","priority":9}`)
-	assert.Contains(t, w.lastBody(), `"priority":null`, "a token without limits has no priority")
+	assert.Contains(t, w.LastBody(), `"priority":null`, "a token without limits has no priority")
 	good("jwt:carol", limited("carol", `{"priority":5}`), `{"text":"x","priority":9}`)
-	assert.Contains(t, w.lastBody(), `"priority":5`)
+	assert.Contains(t, w.LastBody(), `"priority":5`)
 	good("file", "secret-of-file", `{"text":"x"}`)
-	resp, got, err := h.do(http.MethodGet, h.base+"/v1/models", "", "X-Api-Key", limited("dave", `{"models":["none"]}`))
-	require.NoError(t, err)
+	resp, got := h.Do(http.MethodGet, h.Base+"/v1/models", "", "X-Api-Key", limited("dave", `{"models":["none"]}`))
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	assert.NotContains(t, got, "tiny", "a client that may use certain models is told of no others")
 	resp, _ = ask(limited("dave", `{"models":["none"]}`), `{"model":"tiny","text":"x"}`)
@@ -195,7 +192,7 @@ func TestTokensOfClients(t *testing.T) {
 	assert.NotEmpty(t, resp.Header.Get("Retry-After"))
 	names[resp.Header.Get("X-Request-Id")] = "jwt:erin"
 
-	h.awaitIdle()
+	h.AwaitIdle()
 	metrics, logged := h.metricsBy("Authorization", "Bearer secret-of-file"), byName(t, lines())
 	for name, key := range names {
 		assert.Equal(t, key, logged[name]["key"])
@@ -220,8 +217,7 @@ func TestTokensWithoutAnIssuer(t *testing.T) {
 	defer server.Close()
 	w, heads := headWorker(t)
 	h := start(t, []*fakeWorker{w}, withKeys(i.keys(server.URL)))
-	resp, got, err := h.do(http.MethodPost, h.base+"/generate", `{"text":"x"}`, "Authorization", "Bearer "+i.token("alice", nil))
-	require.NoError(t, err)
+	resp, got := h.Do(http.MethodPost, h.Base+"/generate", `{"text":"x"}`, "Authorization", "Bearer "+i.token("alice", nil))
 	assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, got)
 	assert.NotEmpty(t, resp.Header.Get("Retry-After"))
 	metrics := h.metricsBy("Authorization", "Bearer secret-of-file")

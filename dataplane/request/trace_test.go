@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	pb "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/warmpath/warmpath/dataplane/request"
 	"github.com/warmpath/warmpath/dataplane/tracing"
 	"github.com/warmpath/warmpath/dataplane/tracing/otlptest"
 )
@@ -33,7 +34,7 @@ func withTracing(t *testing.T) (with option, c *otlptest.Collector, flush func()
 	done := make(chan error, 1)
 	go func() { done <- tracer.Run(ctx) }()
 	t.Cleanup(cancel)
-	return func(s *settings) { s.tracing = tracer }, c, func() {
+	return withParts(func(p *request.Parts) { p.Tracing = tracer }), c, func() {
 		cancel()
 		require.NoError(t, <-done)
 	}
@@ -90,7 +91,7 @@ func TestSpansOfARequest(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			w := newFakeWorker(t, info(1))
 			got := make(chan http.Header, 1)
-			w.on(path, func(rw http.ResponseWriter, r *http.Request) {
+			w.On(path, func(rw http.ResponseWriter, r *http.Request) {
 				got <- r.Header
 				if !stream {
 					_, _ = io.WriteString(rw, idsReply)
@@ -105,10 +106,9 @@ func TestSpansOfARequest(t *testing.T) {
 			if stream {
 				body = `{"model":"tiny","prompt":"x","stream":true}`
 			}
-			resp, _, err := h.do(http.MethodPost, h.base+path+"?key=secret", body, "traceparent", clientParent, "tracestate", clientState, "X-Request-Id", "mine")
-			require.NoError(t, err)
+			resp, _ := h.Do(http.MethodPost, h.Base+path+"?key=secret", body, "traceparent", clientParent, "tracestate", clientState, "X-Request-Id", "mine")
 			require.Equal(t, http.StatusOK, resp.StatusCode)
-			h.awaitIdle()
+			h.AwaitIdle()
 			flush()
 			root := "POST " + path
 			tr := treeOf(t, c, root)
@@ -117,7 +117,7 @@ func TestSpansOfARequest(t *testing.T) {
 			assert.Equal(t, []string{clientTrace, clientSpan, clientState}, []string{own.Trace, own.Parent, own.State})
 			assert.Equal(t, "mine", own.Attributes["warmpath.request_id"])
 			assert.Contains(t, own.Attributes["http.response.status_code"], "200")
-			assert.Equal(t, w.url, first.Attributes["warmpath.worker"])
+			assert.Equal(t, w.URL, first.Attributes["warmpath.worker"])
 			assert.Equal(t, pb.Span_SPAN_KIND_CLIENT, first.Kind)
 			assert.False(t, rest.From.Before(first.From))
 			header := <-got
@@ -139,7 +139,7 @@ func TestSpansOfAFailover(t *testing.T) {
 	var workers []*fakeWorker
 	for range 2 {
 		w := newFakeWorker(t, info(1))
-		w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+		w.On("/generate", func(rw http.ResponseWriter, r *http.Request) {
 			parents <- r.Header.Get("traceparent")
 			if len(parents) == 1 { // the first worker that is asked
 				panic(http.ErrAbortHandler)
@@ -150,9 +150,9 @@ func TestSpansOfAFailover(t *testing.T) {
 	}
 	traced, c, flush := withTracing(t)
 	h := start(t, workers, traced)
-	resp, got := h.post("/generate", idsBody)
+	resp, got := h.Post("/generate", idsBody)
 	require.Equal(t, http.StatusOK, resp.StatusCode, got)
-	h.awaitIdle()
+	h.AwaitIdle()
 	flush()
 	tr := treeOf(t, c, "POST /generate")
 	assert.Equal(t, []string{"choose", "choose", "queue", "stream", "tokenize", "upstream first byte", "upstream first byte"}, tr.names("POST /generate"))
@@ -177,35 +177,32 @@ func TestSpansOfAPair(t *testing.T) {
 	}
 	traced, c, flush := withTracing(t)
 	h := startPair(t, p, d, traced)
-	resp, got, err := h.do(http.MethodPost, h.base+"/generate", idsBody, "traceparent", clientParent, "tracestate", clientState)
-	require.NoError(t, err)
+	resp, got := h.Do(http.MethodPost, h.Base+"/generate", idsBody, "traceparent", clientParent, "tracestate", clientState)
 	require.Equal(t, http.StatusOK, resp.StatusCode, got)
-	h.awaitIdle()
+	h.AwaitIdle()
 	flush()
 	tr := treeOf(t, c, "POST /generate")
 	assert.Equal(t, []string{"choose", "queue", "stream", "tokenize", "upstream first byte", "upstream prefill"}, tr.names("POST /generate"))
 	assert.Equal(t, []string{parentOf(tr["upstream prefill"][0]), clientState}, <-parents[p[0]])
 	assert.Equal(t, []string{parentOf(tr["upstream first byte"][0]), clientState}, <-parents[d[0]])
-	assert.Equal(t, p[0].url, tr["upstream prefill"][0].Attributes["warmpath.worker"])
-	assert.Equal(t, d[0].url, tr["upstream first byte"][0].Attributes["warmpath.worker"])
+	assert.Equal(t, p[0].URL, tr["upstream prefill"][0].Attributes["warmpath.worker"])
+	assert.Equal(t, d[0].URL, tr["upstream first byte"][0].Attributes["warmpath.worker"])
 }
 
 // TestSpansOfRefusals: a request that no worker gets has a span too, and one that the client does not sample has none.
 func TestSpansOfRefusals(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	parents := make(chan string, 1)
-	w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+	w.On("/generate", func(rw http.ResponseWriter, r *http.Request) {
 		parents <- r.Header.Get("traceparent")
 		_, _ = io.WriteString(rw, idsReply)
 	})
 	traced, c, flush := withTracing(t)
 	h := start(t, []*fakeWorker{w}, traced)
-	_, _, err := h.do(http.MethodPost, h.base+"/generate", idsBody, "traceparent", strings.TrimSuffix(clientParent, "1")+"0")
-	require.NoError(t, err)
+	h.Do(http.MethodPost, h.Base+"/generate", idsBody, "traceparent", strings.TrimSuffix(clientParent, "1")+"0")
 	assert.Regexp(t, "^00-"+clientTrace+"-[0-9a-f]{16}-00$", <-parents, "nor does the worker")
-	_, _, err = h.do(http.MethodPost, h.base+"/v1/chat/completions", "no JSON")
-	require.NoError(t, err)
-	h.awaitIdle()
+	h.Do(http.MethodPost, h.Base+"/v1/chat/completions", "no JSON")
+	h.AwaitIdle()
 	flush()
 	tr := treeOf(t, c, "POST /v1/chat/completions")
 	assert.Empty(t, tr.names("POST /v1/chat/completions"))
@@ -218,7 +215,7 @@ func TestTraceContextPasses(t *testing.T) {
 	p, d := newPair(t, 1, 1, 1)
 	got := make(chan []string, 2)
 	note := func(r *http.Request) { got <- append(r.Header.Values("traceparent"), r.Header.Values("tracestate")...) }
-	w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+	w.On("/generate", func(rw http.ResponseWriter, r *http.Request) {
 		note(r)
 		_, _ = io.WriteString(rw, idsReply)
 	})
@@ -229,10 +226,9 @@ func TestTraceContextPasses(t *testing.T) {
 		})
 	}
 	for _, h := range []*harness{start(t, []*fakeWorker{w}), startPair(t, p, d)} {
-		resp, _, err := h.do(http.MethodPost, h.base+"/generate", idsBody, "traceparent", clientParent, "tracestate", clientState)
-		require.NoError(t, err)
+		resp, _ := h.Do(http.MethodPost, h.Base+"/generate", idsBody, "traceparent", clientParent, "tracestate", clientState)
 		require.Equal(t, http.StatusOK, resp.StatusCode)
-		for range len(h.registry.Snapshot().Workers) {
+		for range len(h.Registry.Snapshot().Workers) {
 			assert.Equal(t, []string{clientParent, clientState}, <-got)
 		}
 	}

@@ -20,8 +20,8 @@ import (
 )
 
 // vocabularyOf1000 answers as SGLang does when its vocabulary size is asked for.
-func (w *fakeWorker) vocabularyOf1000() {
-	w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+func vocabularyOf1000(w *fakeWorker) {
+	w.On("/generate", func(rw http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if strings.Contains(string(body), `"logit_bias":{"-1":0}`) {
 			rw.WriteHeader(http.StatusBadRequest)
@@ -36,19 +36,19 @@ func (w *fakeWorker) vocabularyOf1000() {
 // vocabulary size.
 func TestVocabularyLimitsOnlyItsModel(t *testing.T) {
 	one := newFakeWorker(t, `{"version":"0.5.23","model_path":"/no/such","served_model_name":"tiny","page_size":4}`)
-	one.vocabularyOf1000()
+	vocabularyOf1000(one)
 	two := newFakeWorker(t, `{"version":"0.5.23","served_model_name":"dear","page_size":4}`)
-	two.answers("/v1/models", `{"data":[{"id":"dear"}]}`)
-	two.answers("/v1/completions", `{"id":"x","choices":[{"text":"a"}]}`)
-	one.answers("/v1/completions", `{"id":"x","choices":[{"text":"a"}]}`)
+	two.Answers("/v1/models", `{"data":[{"id":"dear"}]}`)
+	two.Answers("/v1/completions", `{"id":"x","choices":[{"text":"a"}]}`)
+	one.Answers("/v1/completions", `{"id":"x","choices":[{"text":"a"}]}`)
 	h := start(t, []*fakeWorker{one, two})
-	require.Equal(t, 1000, h.worker(one).Info().Vocabulary)
+	require.Equal(t, 1000, h.Worker(one).Info().Vocabulary)
 	for body, want := range map[string]int{
 		`{"model":"tiny","prompt":[999]}`:   http.StatusOK,
 		`{"model":"tiny","prompt":[1000]}`:  http.StatusBadRequest,
 		`{"model":"dear","prompt":[50000]}`: http.StatusOK,
 	} {
-		resp, text := h.post("/v1/completions", body)
+		resp, text := h.Post("/v1/completions", body)
 		assert.Equal(t, want, resp.StatusCode, "%s %s", body, text)
 	}
 }
@@ -91,17 +91,17 @@ func closing(t *testing.T, backend string) string {
 func TestWorkerBehindAClosingProxy(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	var probes atomic.Int64
-	w.on("/server_info", func(rw http.ResponseWriter, _ *http.Request) { probes.Add(1); _, _ = io.WriteString(rw, info(1)) })
-	w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
+	w.On("/server_info", func(rw http.ResponseWriter, _ *http.Request) { probes.Add(1); _, _ = io.WriteString(rw, info(1)) })
+	w.On("/generate", func(rw http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(rw, idsReply)
 	})
-	front := &fakeWorker{t: t, url: closing(t, w.url)}
+	front := &fakeWorker{URL: closing(t, w.URL)}
 	h := start(t, []*fakeWorker{front})
 	for range 50 {
-		resp, body := h.post("/generate", idsBody)
+		resp, body := h.Post("/generate", idsBody)
 		require.Equal(t, http.StatusOK, resp.StatusCode, body)
 	}
-	t.Log("server_info", probes.Load(), "breaker", h.worker(front).Breaker.Opened())
+	t.Log("server_info", probes.Load(), "breaker", h.Worker(front).Breaker.Opened())
 }
 
 // TestUnusualStreams: streams of unusual form reach the client byte by byte.
@@ -121,7 +121,7 @@ func TestUnusualStreams(t *testing.T) {
 			t.Parallel()
 			w := newFakeWorker(t, info(1))
 			want := strings.Join(s, "")
-			w.on("/generate", func(rw http.ResponseWriter, _ *http.Request) {
+			w.On("/generate", func(rw http.ResponseWriter, _ *http.Request) {
 				rw.Header().Set("Content-Type", "text/event-stream")
 				for _, p := range s {
 					_, _ = io.WriteString(rw, p)
@@ -130,7 +130,7 @@ func TestUnusualStreams(t *testing.T) {
 				}
 			})
 			h := start(t, []*fakeWorker{w})
-			resp, got := h.post("/generate", `{"input_ids":[1,2,3],"stream":true}`)
+			resp, got := h.Post("/generate", `{"input_ids":[1,2,3],"stream":true}`)
 			require.Equal(t, http.StatusOK, resp.StatusCode)
 			require.True(t, got == want, "%d bytes of %d: %.200q", len(got), len(want), got)
 		})
@@ -140,9 +140,9 @@ func TestUnusualStreams(t *testing.T) {
 // TestUnusualBodies: a body that may end the worker is refused with its reason, and any other one reaches the worker.
 func TestUnusualBodies(t *testing.T) {
 	w := newFakeWorker(t, `{"version":"0.5.23","model_path":"/no/such","served_model_name":"tiny","page_size":4}`)
-	w.vocabularyOf1000()
-	w.answers("/v1/completions", `{"id":"x","choices":[{"text":"a"}]}`)
-	w.answers("/v1/embeddings", `{"data":[]}`)
+	vocabularyOf1000(w)
+	w.Answers("/v1/completions", `{"id":"x","choices":[{"text":"a"}]}`)
+	w.Answers("/v1/embeddings", `{"data":[]}`)
 	h := start(t, []*fakeWorker{w})
 	for _, x := range []struct{ path, body, refused string }{
 		{"/generate", `{"input_ids":[1.0,1e9]}`, `"param":"input_ids"`},
@@ -177,16 +177,16 @@ func TestUnusualBodies(t *testing.T) {
 		{"/v1/embeddings", `{"model":"tiny","input":["999999 is a text"]}`, ""},
 		{"/v1/embeddings", `{"model":"tiny","input":"1000"}`, ""},
 	} {
-		before := len(w.bodies)
-		resp, text := h.post(x.path, x.body)
+		before := len(w.Bodies())
+		resp, text := h.Post(x.path, x.body)
 		if x.refused == "" {
 			assert.Equal(t, http.StatusOK, resp.StatusCode, "%s: %s", x.body, text)
-			assert.Len(t, w.bodies, before+1, x.body)
+			assert.Len(t, w.Bodies(), before+1, x.body)
 			continue
 		}
 		assert.Equal(t, http.StatusBadRequest, resp.StatusCode, "%s: %s", x.body, text)
 		assert.Contains(t, text, x.refused, x.body)
-		assert.Len(t, w.bodies, before, x.body)
+		assert.Len(t, w.Bodies(), before, x.body)
 	}
 }
 
@@ -195,12 +195,12 @@ func TestUnusualBodies(t *testing.T) {
 func TestNotFoundRechecksTheWorker(t *testing.T) {
 	w := newFakeWorker(t, info(1))
 	h := start(t, []*fakeWorker{w}, withWorkers(func(c *worker.Config) { c.LoadEvery = -1 }))
-	w.answers("/v1/models", `{"data":[{"id":"dear"}]}`)
-	w.answers("/server_info", `{"version":"0.5.23","served_model_name":"dear","page_size":4}`)
-	w.on("/v1/chat/completions", http.NotFound)
-	resp, _ := h.post("/v1/chat/completions", `{"model":"tiny","messages":[{"role":"user","content":"hi"}]}`)
+	w.Answers("/v1/models", `{"data":[{"id":"dear"}]}`)
+	w.Answers("/server_info", `{"version":"0.5.23","served_model_name":"dear","page_size":4}`)
+	w.On("/v1/chat/completions", http.NotFound)
+	resp, _ := h.Post("/v1/chat/completions", `{"model":"tiny","messages":[{"role":"user","content":"hi"}]}`)
 	require.Equal(t, http.StatusNotFound, resp.StatusCode)
-	require.Eventually(t, func() bool { return h.worker(w).Info().Model() == "dear" }, patience, tick)
+	require.Eventually(t, func() bool { return h.Worker(w).Info().Model() == "dear" }, patience, tick)
 }
 
 // closings are the ways in which servers, and proxies in front of them, end their connections.
@@ -250,8 +250,8 @@ func TestWorkersThatEndTheirConnections(t *testing.T) {
 				}
 				var workers []*fakeWorker
 				serves := func(w *fakeWorker, meets func(r *http.Request, b *pairBody) bool) {
-					w.on("/abort_request", noAborts)
-					w.on(d.path, func(rw http.ResponseWriter, r *http.Request) {
+					w.On("/abort_request", noAborts)
+					w.On(d.path, func(rw http.ResponseWriter, r *http.Request) {
 						body, _ := io.ReadAll(r.Body)
 						var b pairBody
 						if json.Unmarshal(body, &b) == nil && meets(r, &b) {
@@ -274,10 +274,10 @@ func TestWorkersThatEndTheirConnections(t *testing.T) {
 				for _, stream := range []bool{false, true} {
 					assert.Equal(t, healthyClients*closingEach, askWell(h, &d, stream, closingEach))
 				}
-				h.awaitIdle()
+				h.AwaitIdle()
 				for i, w := range workers {
-					assert.Zero(t, h.worker(w).Breaker.Faults(), "worker %d", i)
-					assert.True(t, h.worker(w).Breaker.Lets(time.Now().UnixNano()))
+					assert.Zero(t, h.Worker(w).Breaker.Faults(), "worker %d", i)
+					assert.True(t, h.Worker(w).Breaker.Lets(time.Now().UnixNano()))
 				}
 			})
 		}

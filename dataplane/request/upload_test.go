@@ -24,7 +24,7 @@ func testNominatedFields(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
 	got := make(chan http.Header, 1)
-	w.on("/generate", func(rw http.ResponseWriter, r *http.Request) {
+	w.On("/generate", func(rw http.ResponseWriter, r *http.Request) {
 		got <- r.Header.Clone()
 		_, _ = io.WriteString(rw, idsReply)
 	})
@@ -62,7 +62,7 @@ func TestHostileUploads(t *testing.T) { overBoth(t, testHostileUploads) }
 func testHostileUploads(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
-	w.answers("/v1/completions", `{"ok":1}`)
+	w.Answers("/v1/completions", `{"ok":1}`)
 	h := start(t, []*fakeWorker{w})
 	h.beside("/v1/completions", `{"model":"tiny","prompt":"x"}`, `{"ok":1}`)
 	const head = "POST /generate HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
@@ -94,7 +94,7 @@ func testHostileUploads(t *testing.T) {
 // TestMutualTLS: clients with a certificate are served, clients without one are not.
 func TestMutualTLS(t *testing.T) {
 	w := newFakeWorker(t, info(1))
-	w.answers("/generate", idsReply)
+	w.Answers("/generate", idsReply)
 	ca, others := tlstest.NewAuthority(t), tlstest.NewAuthority(t)
 	cfg := &tls.Config{Certificates: []tls.Certificate{ca.Issue("127.0.0.1").TLS}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.Pool()}
 	h := start(t, []*fakeWorker{w}, withTLS(cfg))

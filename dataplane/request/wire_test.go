@@ -30,7 +30,7 @@ func (h *harness) dial() (net.Conn, *bufio.Reader) {
 
 // addr returns the address of the clients' listener.
 func (h *harness) addr() string {
-	_, addr, _ := strings.Cut(h.base, "://")
+	_, addr, _ := strings.Cut(h.Base, "://")
 	return addr
 }
 
@@ -51,7 +51,7 @@ func TestChunkedUpload(t *testing.T) { overBoth(t, testChunkedUpload) }
 func testChunkedUpload(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
-	w.answers("/generate", idsReply)
+	w.Answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w})
 	conn, br := h.dial()
 	for _, chunks := range []string{
@@ -62,7 +62,7 @@ func testChunkedUpload(t *testing.T) {
 		require.NoError(t, err)
 		status, body := answer(t, br)
 		assert.Equal(t, http.StatusOK, status, body)
-		assert.Equal(t, `{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9","text":"x"}`, w.lastBody())
+		assert.Equal(t, `{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9","text":"x"}`, w.LastBody())
 	}
 }
 
@@ -72,7 +72,7 @@ func TestExpectContinue(t *testing.T) { overBoth(t, testExpectContinue) }
 func testExpectContinue(t *testing.T) {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
-	w.answers("/generate", idsReply)
+	w.Answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{w})
 	conn, br := h.dial()
 	_, err := io.WriteString(conn, "POST /generate HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 53\r\n\r\n")
@@ -87,7 +87,7 @@ func testExpectContinue(t *testing.T) {
 	status, body := answer(t, br)
 	assert.Equal(t, http.StatusOK, status)
 	assert.Equal(t, idsReply, body)
-	assert.Equal(t, `{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9","text":"x"}`, w.lastBody())
+	assert.Equal(t, `{"rid":"0a1b2c3d4e5f40718293a4b5c6d7e8f9","text":"x"}`, w.LastBody())
 }
 
 // TestClientIsMissed: the worker's connection ends with the client's.
@@ -101,13 +101,13 @@ func leavingClient(t *testing.T) func() time.Duration {
 	t.Helper()
 	w := newFakeWorker(t, info(1))
 	begun, ended := make(chan struct{}), make(chan time.Time)
-	w.on("/generate", func(_ http.ResponseWriter, r *http.Request) {
+	w.On("/generate", func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		begun <- struct{}{}
 		<-r.Context().Done()
 		ended <- time.Now()
 	})
-	w.on("/abort_request", noAborts)
+	w.On("/abort_request", noAborts)
 	h := start(t, []*fakeWorker{w})
 	return func() time.Duration {
 		conn, _ := h.dial()
