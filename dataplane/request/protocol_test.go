@@ -122,12 +122,7 @@ func TestUploadTrailers(t *testing.T) { overBoth(t, testUploadTrailers) }
 
 func testUploadTrailers(t *testing.T) {
 	t.Helper()
-	w := newFakeWorker(t, info(1))
-	got := make(chan http.Header, 1)
-	w.On("/generate", func(rw http.ResponseWriter, r *http.Request) {
-		got <- r.Header.Clone()
-		_, _ = io.WriteString(rw, idsReply)
-	})
+	w, got := headWorker(t)
 	h := start(t, []*fakeWorker{w})
 	const head = "POST /generate HTTP/1.1\r\nHost: x\r\nUser-Agent: ua\r\nX-A: before\r\nX-A: too\r\nCookie: a=b\r\nTransfer-Encoding: chunked\r\n"
 	const chunks = "35\r\n{\"rid\":\"0a1b2c3d4e5f40718293a4b5c6d7e8f9\",\"text\":\"x\"}\r\n0\r\n"

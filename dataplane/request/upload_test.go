@@ -22,12 +22,7 @@ func TestNominatedFields(t *testing.T) { overBoth(t, testNominatedFields) }
 
 func testNominatedFields(t *testing.T) {
 	t.Helper()
-	w := newFakeWorker(t, info(1))
-	got := make(chan http.Header, 1)
-	w.On("/generate", func(rw http.ResponseWriter, r *http.Request) {
-		got <- r.Header.Clone()
-		_, _ = io.WriteString(rw, idsReply)
-	})
+	w, got := headWorker(t)
 	h := start(t, []*fakeWorker{w})
 	for lines, closes := range map[string]bool{
 		"Connection: X-Hop\r\n":                              false,
