@@ -150,7 +150,7 @@ func (s *ClusterSource) specs(v *cluster.View, now time.Time) (specs []worker.Sp
 			if s.cordoned(node, spec.URL, &ofNode) || s.cordoned(node, spec.URL, &ofWorker) {
 				continue
 			}
-			spec.Drain = ofNode.Drain || ofWorker.Drain
+			spec.Drain = ofNode.Drain // the worker's own is the manager's
 			named[spec.URL], at[spec.URL] = true, len(specs)
 			specs = append(specs, spec)
 		}
