@@ -203,6 +203,9 @@ func (s *ClusterSource) cordoned(node *cluster.Node, url string, m *cluster.Mark
 	if !m.Cordon || s.named[url] {
 		return false
 	}
+	if _, err := s.get(url); err == nil {
+		return false // although its node may have left it out for a moment
+	}
 	return s.joined || !node.Started.Before(m.At)
 }
 
