@@ -50,6 +50,7 @@ func TestMarkRequests(t *testing.T) {
 			{http.MethodPost, "", `{"url":"` + w.url + `/"}`, 200, `{"` + act + `":true,"scope":"router","url":"` + w.url + `"}`},
 			{http.MethodPost, "", `{"url":"` + w.url + `","` + act + `":false}`, 200, `"` + act + `":false`},
 			{http.MethodPost, "?url=" + w.url, "", 200, `"` + act + `":true`},
+			{http.MethodPost, "", `{"url":"` + w.url + `","` + act + `":"true"}`, 400, act + " must be true or false"},
 			{http.MethodDelete, "?url=" + w.url, "", 200, `"` + act + `":false`},
 			{http.MethodDelete, "", `{"url":"` + w.url + `","` + act + `":true}`, 200, `"` + act + `":false`},
 			{http.MethodPost, "", `{"url":"http://127.0.0.1:1"}`, 404, "worker_not_found"},
