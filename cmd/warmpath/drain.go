@@ -55,7 +55,7 @@ func newMarkCommands() []*cobra.Command {
 const markLong = `TARGET is a worker's URL or a node's name, as "warmpath workers" and "warmpath nodes" list them. The
 command asks a router. In a cluster all routers obey, and the cluster keeps the mark until it is
 removed, also while the target is away. A router without a cluster knows no nodes, and keeps the mark
-while it runs. With --cluster the command talks to the cluster itself and needs no router.`
+while it runs; "warmpath remove" ends a drain there. With --cluster the command talks to the cluster itself and needs no router.`
 
 func newMarkCommand(name, short string, what mark) (*cobra.Command, *markOptions) {
 	o := &markOptions{mark: what}

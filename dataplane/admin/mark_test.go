@@ -52,6 +52,7 @@ func TestMarkRequests(t *testing.T) {
 			{http.MethodPost, "", `{"url":"` + w.URL + `/"}`, 200, `{"` + act + `":true,"scope":"router","url":"` + w.URL + `"}`},
 			{http.MethodPost, "", `{"url":"` + w.URL + `","` + act + `":false}`, 200, `"` + act + `":false`},
 			{http.MethodPost, "?url=" + w.URL, "", 200, `"` + act + `":true`},
+			{http.MethodPost, "", `{"url":"` + w.URL + `","` + act + `":"true"}`, 400, act + " must be true or false"},
 			{http.MethodDelete, "?url=" + w.URL, "", 200, `"` + act + `":false`},
 			{http.MethodDelete, "", `{"url":"` + w.URL + `","` + act + `":true}`, 200, `"` + act + `":false`},
 			{http.MethodPost, "", `{"url":"http://127.0.0.1:1"}`, 404, "worker_not_found"},

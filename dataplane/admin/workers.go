@@ -146,7 +146,10 @@ func (s *workers) serveMark(ctx *fasthttp.RequestCtx, m mark) {
 	}
 	on := ctx.IsPost()
 	if v, err := fastjson.ParseBytes(ctx.PostBody()); err == nil && v.Exists(m.name) && on {
-		on = v.GetBool(m.name)
+		if on, err = v.Get(m.name).Bool(); err != nil { // else "true" would end it
+			s.fail(ctx, openai.BadRequest(m.name, m.name+" must be true or false."))
+			return
+		}
 	}
 	target, answer := fleet.Target{URL: named(ctx, "url"), Node: named(ctx, "node")}, map[string]any{m.name: on, "scope": "router"}
 	switch {

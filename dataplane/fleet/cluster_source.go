@@ -150,7 +150,7 @@ func (s *ClusterSource) specs(v *cluster.View, now time.Time) (specs []worker.Sp
 			if s.cordoned(node, spec.URL, &ofNode) || s.cordoned(node, spec.URL, &ofWorker) {
 				continue
 			}
-			spec.Drain = ofNode.Drain || ofWorker.Drain
+			spec.Drain = ofNode.Drain // the worker's own is the manager's
 			named[spec.URL], at[spec.URL] = true, len(specs)
 			specs = append(specs, spec)
 		}
@@ -202,6 +202,9 @@ func (s *ClusterSource) names(name, url string) bool {
 func (s *ClusterSource) cordoned(node *cluster.Node, url string, m *cluster.Mark) bool {
 	if !m.Cordon || s.named[url] {
 		return false
+	}
+	if _, err := s.get(url); err == nil {
+		return false // although its node may have left it out for a moment
 	}
 	return s.joined || !node.Started.Before(m.At)
 }

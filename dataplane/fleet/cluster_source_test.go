@@ -157,7 +157,7 @@ func TestClusterSourceHeedsMarks(t *testing.T) {
 
 			c.show(marked(up(nodes...), cluster.Mark{Target: "n1", Drain: true}, cluster.Mark{Target: "http://c:1/", Drain: true}))
 			got, _ = last()
-			require.Equal(t, map[string]bool{"a": true, "b": true, "c": true}, got)
+			require.Equal(t, map[string]bool{"a": true, "b": true, "c": false}, got, "the manager drains single workers")
 			c.show(up(nodes...))
 			got, _ = last()
 			require.Equal(t, map[string]bool{"a": false, "b": false, "c": false}, got)
@@ -330,6 +330,24 @@ func TestHistoriesOfRecords(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestCordonOfAFlappingNode: a worker in use serves on, although its node leaves it out for a moment.
+func TestCordonOfAFlappingNode(t *testing.T) {
+	inHarness(t, func(y *harness) {
+		y.run("m", "a", "b", "c")
+		c := &fakeCluster{}
+		y.manager.SetSources([]discover.Source{NewClusterSource(c, y.registry.Get, slog.New(slog.DiscardHandler))})
+		c.show(up(nodeOf("n", "a", "b")))
+		y.pass(2 * time.Second)
+		cordon := cluster.Mark{Target: "n", Cordon: true, At: time.Now()}
+		for _, hosts := range [][]string{{"b"}, {"a", "b", "c"}} {
+			c.show(marked(up(nodeOf("n", hosts...)), cordon))
+			y.pass(2 * time.Second)
+		}
+		y.pass(time.Minute)
+		y.has(map[string]string{"a": ready, "b": ready}, "c is new")
+	})
 }
 
 // TestNodesOfALaterRelease: in a rolling upgrade the workers of a node whose record only a later release

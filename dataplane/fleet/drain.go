@@ -72,38 +72,58 @@ func (m *Manager) Marks() (all []cluster.Mark) {
 	return all
 }
 
-// marked reports whether a mark in force drains the worker.
-func (m *Manager) marked(url string) bool {
+// inForce returns the mark in force of a target, without its author.
+func (m *Manager) inForce(target string) cluster.Mark {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.marks[url].Drain
+	mark := m.marks[target]
+	return cluster.Mark{Target: target, Drain: mark.Drain, Cordon: mark.Cordon}
 }
 
-// named reports whether a source or a mark names a worker.
-func (m *Manager) named(url string) bool {
+// target returns a worker's URL in normal form if the worker is in use, or if operators, sources or
+// marks name it: it may be away, or wait for the end of its last removal.
+func (m *Manager) target(text string) (url string, err error) {
+	spec, err := worker.Spec{URL: text}.Normal()
+	if err != nil {
+		return "", err
+	}
+	url = spec.URL
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	_, added := m.added[url]
 	_, marked := m.marks[url]
-	return marked || m.namedLocked(url)
+	if m.members[url] == nil && !added && !marked && !m.drained[url] && !m.namedLocked(url) {
+		return "", fmt.Errorf("cannot find worker %s: %w", secrets.MaskURL(url), worker.ErrUnknown)
+	}
+	return url, nil
 }
 
 // operatorAPI is the author of the marks that are set here.
 const operatorAPI = "operator API"
 
-// mark changes the mark of a node or worker in the cluster; the rest of the mark stays.
+// mark changes the mark of a node or worker in the cluster; the rest of the mark stays. It returns
+// when the change is in force here, so that the next one knows of it, or after markTimeout.
 func (m *Manager) mark(ctx context.Context, target string, change func(*cluster.Mark)) error {
 	mark, all := cluster.Mark{Target: target}, m.marker.View().Marks
 	if i := slices.IndexFunc(all, func(one cluster.Mark) bool { return worker.NormalURL(one.Target) == target }); i >= 0 {
 		mark = all[i]
 	}
-	if change(&mark); !mark.Drain && !mark.Cordon {
-		return m.marker.Unmark(ctx, mark.Target)
+	var err error
+	if change(&mark); mark.Drain || mark.Cordon {
+		mark.By, mark.At = operatorAPI, time.Now().UTC()
+		err = m.marker.Mark(ctx, mark)
+	} else {
+		err = m.marker.Unmark(ctx, mark.Target)
 	}
-	mark.By, mark.At = operatorAPI, time.Now().UTC()
-	return m.marker.Mark(ctx, mark)
+	if err == nil {
+		await(ctx, func() bool {
+			return m.inForce(target) == cluster.Mark{Target: target, Drain: mark.Drain, Cordon: mark.Cordon}
+		})
+	}
+	return err
 }
 
-// await returns when this router has applied a mark, or after a while.
+// await returns when this router has applied a mark, or after markTimeout.
 func await(ctx context.Context, applied func() bool) {
 	ctx, cancel := context.WithTimeout(ctx, markTimeout)
 	defer cancel()
@@ -125,34 +145,43 @@ func (m *Manager) Drain(ctx context.Context, target Target, on bool) (Scope, err
 	if target.Node != "" {
 		return m.drainNode(ctx, target.Node, on)
 	}
-	spec, err := worker.Spec{URL: target.URL}.Normal()
-	if err != nil {
-		return Scope{}, err
-	}
-	w, err := m.registry.Get(spec.URL)
+	url, err := m.target(target.URL)
 	switch {
 	case err != nil:
 		return Scope{}, err
 	case m.marker == nil:
-		w.Drain(on)
+		m.drainHere(url, on)
 		return Scope{}, nil
 	}
-	err = m.mark(ctx, spec.URL, func(mark *cluster.Mark) { mark.Drain = on })
+	err = m.mark(ctx, url, func(mark *cluster.Mark) { mark.Drain = on })
+	marked := m.inForce(url).Drain
 	switch {
 	case err == nil:
-		w.Drain(false) // set while the cluster was out of reach
-		await(ctx, func() bool { return m.marked(spec.URL) == on })
+		if marked || !on { // else what was set while the cluster was out of reach holds on
+			m.drainHere(url, false)
+		}
 		return Scope{Cluster: true}, nil
 	case !errors.Is(err, cluster.ErrDown):
 		return Scope{}, err
 	case on:
-		w.Drain(true)
-	case w.Drains(worker.DrainOperator) && !m.marked(spec.URL):
-		w.Drain(false)
-	default: // the mark holds at all routers, this one included
-		return Scope{}, fmt.Errorf("cannot end the drain of %s: %w", spec.URL, err)
+		m.drainHere(url, true)
+	case marked || !m.drainHere(url, false): // the mark holds at all routers, this one included
+		return Scope{}, fmt.Errorf("cannot end the drain of %s: %w", url, err)
 	}
 	return Scope{Reason: "other routers do not know of it: " + err.Error()}, nil
+}
+
+// drainHere begins or ends the drain of a worker at this router alone, and returns whether it
+// drained so before.
+func (m *Manager) drainHere(url string, on bool) (before bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before = m.drained[url]
+	if delete(m.drained, url); on {
+		m.drained[url] = true
+	}
+	m.reconcileNowLocked()
+	return before
 }
 
 // drainNode drains all workers of a node, at all routers of the cluster.
@@ -167,7 +196,7 @@ func (m *Manager) drainNode(ctx context.Context, name string, on bool) (Scope, e
 	await(ctx, func() bool {
 		for i := range node.Workers {
 			url := worker.NormalURL(node.Workers[i].URL)
-			if w, err := m.registry.Get(url); err == nil && w.Drains(worker.DrainSource) != (on || m.marked(url)) {
+			if w, err := m.registry.Get(url); err == nil && w.Drains(worker.DrainSource) != on {
 				return false
 			}
 		}
@@ -201,14 +230,9 @@ func (m *Manager) Cordon(ctx context.Context, target Target, on bool) (Scope, er
 			return Scope{}, err
 		}
 	} else {
-		spec, err := worker.Spec{URL: target.URL}.Normal()
-		if err != nil {
+		var err error
+		if name, err = m.target(target.URL); err != nil {
 			return Scope{}, err
-		}
-		name = spec.URL
-		_, err = m.registry.Get(name)
-		if err != nil && !m.named(name) {
-			return Scope{}, fmt.Errorf("cannot find worker %s: %w", secrets.MaskURL(name), worker.ErrUnknown)
 		}
 	}
 	if m.marker != nil {

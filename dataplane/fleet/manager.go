@@ -64,7 +64,8 @@ type Manager struct {
 	members  map[string]*member // by URL
 	removing map[string]bool    // by URL: its cache is being forgotten
 	// Of the cluster, or the cordons of this router alone; by target.
-	marks map[string]cluster.Mark
+	marks   map[string]cluster.Mark
+	drained map[string]bool // by operators, at this router alone; by URL
 }
 
 // sourceState is one source and its last answer.
@@ -96,6 +97,7 @@ func NewManager(registry *worker.Registry, marker Marker, cfg Config) *Manager {
 	m := &Manager{
 		registry: registry, log: cfg.Log, wake: make(chan struct{}, 1), marker: marker,
 		added: map[string]worker.Spec{}, banned: map[string]time.Time{}, members: map[string]*member{}, removing: map[string]bool{},
+		drained: map[string]bool{},
 	}
 	m.Configure(cfg)
 	return m
@@ -277,8 +279,8 @@ func (m *Manager) Remove(url string, atOnce bool) (Removal, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.members[spec.URL]
-	_, added := m.added[spec.URL] // and may wait for the end of an earlier removal
-	if t == nil && !added || m.ctx == nil {
+	// It may wait for the end of an earlier removal.
+	if m.ctx == nil || t == nil && m.desiredLocked(time.Now())[spec.URL] == nil {
 		return Removal{}, fmt.Errorf("cannot remove worker %s: %w", secrets.MaskURL(spec.URL), worker.ErrUnknown)
 	}
 	delete(m.added, spec.URL)
@@ -292,6 +294,7 @@ func (m *Manager) Remove(url string, atOnce bool) (Removal, error) {
 		done.InFlight = t.w.InFlight()
 	}
 	m.reconcileNowLocked()
+	delete(m.drained, spec.URL) // by now it is leaving
 	for _, f := range m.sources {
 		if f.names(spec.URL) {
 			done.NamedBy = append(done.NamedBy, f.source.Name())

@@ -186,6 +186,14 @@ func specsOf(hosts ...string) (specs []worker.Spec) {
 	return specs
 }
 
+// drain begins or ends a drain, and returns its extent.
+func (y *harness) drain(host string, on bool) Scope {
+	y.t.Helper()
+	scope, err := y.manager.Drain(y.t.Context(), Target{URL: "http://" + host + ":1"}, on)
+	require.NoError(y.t, err)
+	return scope
+}
+
 // scripted is a source that the test controls.
 type scripted struct {
 	name string
@@ -256,21 +264,31 @@ type slowMarker struct {
 	Marker
 	reach func([]cluster.Mark)
 	after time.Duration
-	view  cluster.View
+	down  error
+	view  atomic.Pointer[cluster.View]
 }
 
-func (m *slowMarker) View() *cluster.View { return &m.view }
-
-func (m *slowMarker) Mark(_ context.Context, mark cluster.Mark) error {
-	m.view.Marks = []cluster.Mark{mark}
-	time.AfterFunc(m.after, func() { m.reach([]cluster.Mark{mark}) })
-	return nil
+func newSlowMarker(y *harness, after time.Duration) *slowMarker {
+	m := &slowMarker{reach: y.manager.SetMarks, after: after}
+	m.view.Store(&cluster.View{})
+	y.manager.marker = m
+	return m
 }
 
-func (m *slowMarker) Unmark(context.Context, string) error {
-	m.view.Marks = nil
-	time.AfterFunc(m.after, func() { m.reach(nil) })
-	return nil
+func (m *slowMarker) View() *cluster.View { return m.view.Load() }
+
+func (m *slowMarker) Mark(_ context.Context, mark cluster.Mark) error { return m.set(mark) }
+
+func (m *slowMarker) Unmark(context.Context, string) error { return m.set() }
+
+func (m *slowMarker) set(marks ...cluster.Mark) error {
+	if m.down == nil {
+		time.AfterFunc(m.after, func() {
+			m.view.Store(&cluster.View{Marks: marks})
+			m.reach(marks)
+		})
+	}
+	return m.down
 }
 
 // TestDrainHoldsAtOnce: the router that is asked follows before it answers, unless the mark takes too
@@ -279,12 +297,10 @@ func TestDrainHoldsAtOnce(t *testing.T) {
 	inHarness(t, func(y *harness) {
 		y.follow("a", "b")
 		for _, after := range []time.Duration{markTimeout / 2, markTimeout * 2} {
-			y.manager.marker = &slowMarker{reach: y.manager.SetMarks, after: after}
+			newSlowMarker(y, after)
 			for _, state := range []string{draining, ready} {
 				before := y.states()["a"]
-				scope, err := y.manager.Drain(y.t.Context(), Target{URL: "http://a:1"}, state == draining)
-				require.NoError(t, err)
-				require.Equal(t, Scope{Cluster: true}, scope)
+				require.Equal(t, Scope{Cluster: true}, y.drain("a", state == draining))
 				if after < markTimeout {
 					before = state
 				}
@@ -293,6 +309,55 @@ func TestDrainHoldsAtOnce(t *testing.T) {
 				require.Equal(t, map[string]string{"a": state, "b": ready}, y.states(), after)
 			}
 		}
+	})
+}
+
+// TestDrainAfterAnOutage: a drain of this router alone holds until the cluster's has come.
+func TestDrainAfterAnOutage(t *testing.T) {
+	inHarness(t, func(y *harness) {
+		y.follow("a", "b")
+		m := newSlowMarker(y, 2*markTimeout)
+		m.down = cluster.ErrDown
+		require.NotEmpty(t, y.drain("a", true).Reason)
+		m.down = nil
+		require.Equal(t, Scope{Cluster: true}, y.drain("a", true))
+		y.has(map[string]string{"a": draining, "b": ready}, "the mark is on its way")
+		y.pass(m.after)
+		y.drain("a", true)
+		m.reach(nil)
+		y.has(map[string]string{"a": ready, "b": ready}, "another router has ended the drain")
+	})
+}
+
+// TestMarksAddUp: a second change of a target's mark begins with the first one, whichever it was.
+func TestMarksAddUp(t *testing.T) {
+	inHarness(t, func(y *harness) {
+		y.follow("a")
+		newSlowMarker(y, time.Second)
+		for _, act := range []func(context.Context, Target, bool) (Scope, error){y.manager.Cordon, y.manager.Drain} {
+			_, err := act(y.t.Context(), Target{URL: "http://a:1"}, true)
+			require.NoError(t, err)
+		}
+		require.Equal(t, cluster.Mark{Target: "http://a:1", Drain: true, Cordon: true}, y.manager.inForce("http://a:1"))
+	})
+}
+
+// TestMarksReachWhatIsHeld: a worker that its sources name no more, and that stays in use, can be drained.
+func TestMarksReachWhatIsHeld(t *testing.T) {
+	inHarness(t, func(y *harness) {
+		y.run("m", "a", "b")
+		mark := []cluster.Mark{{Target: "http://b:1", Drain: true}}
+		c := &fakeCluster{}
+		c.show(marked(up(nodeOf("n", "a", "b")), mark...))
+		y.manager.SetSources([]discover.Source{NewClusterSource(c, y.registry.Get, slog.New(slog.DiscardHandler))})
+		y.manager.SetMarks(mark)
+		y.pass(2 * time.Second)
+		y.has(map[string]string{"a": ready, "b": draining}, "the mark holds")
+		c.show(up(nodeOf("n")))
+		y.pass(2 * time.Second)
+		y.manager.SetMarks([]cluster.Mark{{Target: "http://a:1", Drain: true}})
+		y.has(map[string]string{"a": draining, "b": ready}, "the other's does")
+		require.Equal(t, 2, y.manager.Sources()[0].Kept)
 	})
 }
 
@@ -576,11 +641,11 @@ func TestManagerChangesInPlace(t *testing.T) {
 		spec.Drain = true
 		y.says(s, spec)
 		y.has(map[string]string{"a": draining}, "its source wants it")
-		before.Drain(true)
+		y.drain("a", true)
 		spec.Drain = false
 		y.says(s, spec)
 		y.has(map[string]string{"a": draining}, "an operator wants it too")
-		before.Drain(false)
+		y.drain("a", false)
 		y.has(map[string]string{"a": ready}, "nobody wants it any more")
 		require.Same(t, before, y.worker("a"))
 	})
@@ -655,6 +720,96 @@ func TestRemovalDuringARemoval(t *testing.T) {
 		add()
 		y.pass(time.Second)
 		y.has(map[string]string{"a": ready}, "the second removal bars it from nothing")
+	})
+}
+
+// TestOperatorsDuringARemoval: what operators say of a worker that waits for the end of its last
+// removal holds once that has ended.
+func TestOperatorsDuringARemoval(t *testing.T) {
+	remove := func(y *harness) error { _, err := y.manager.Remove("http://a:1", true); return err }
+	add := func(y *harness) error { return y.manager.Add(specsOf("a")[0]) }
+	drain := func(y *harness) error {
+		_, err := y.manager.Drain(y.t.Context(), Target{URL: "http://a:1"}, true)
+		return err
+	}
+	cordon := func(y *harness) error {
+		_, err := y.manager.Cordon(y.t.Context(), Target{URL: "http://a:1"}, true)
+		return err
+	}
+	type acts []func(*harness) error
+	for name, tt := range map[string]struct {
+		named bool // by a source, else added
+		acts  acts
+		want  string // its state; "": it is out
+	}{
+		"drained":                  {false, acts{drain}, draining},
+		"cordoned":                 {false, acts{cordon}, ready},
+		"drained, removed, added":  {false, acts{drain, remove, add}, ready},
+		"of a source":              {true, nil, ready},
+		"of a source, drained":     {true, acts{drain}, draining},
+		"of a source, cordoned":    {true, acts{cordon}, ""},
+		"of a source, removed":     {true, acts{remove}, ""},
+		"of a source, added again": {true, acts{drain, remove, add}, ready},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHarness(t, func(y *harness) {
+				s := y.follow("other")
+				y.run("m", "a")
+				require.NoError(t, add(y))
+				y.pass(2 * time.Second)
+				y.forgets = time.Minute
+				require.NoError(t, remove(y))
+				y.pass(leastDrain)
+				y.says(s, specsOf("other")...) // which ends the removal's effect on sources
+				if tt.named {
+					y.says(s, specsOf("other", "a")...)
+				} else {
+					require.NoError(t, add(y))
+				}
+				for i, act := range tt.acts {
+					require.NoError(t, act(y), i)
+				}
+				y.has(map[string]string{"other": ready}, "it waits")
+				y.pass(2 * time.Minute)
+				require.Equal(t, tt.want, y.states()["a"])
+			})
+		})
+	}
+}
+
+// TestDrainOfALoneRouter: a router without a cluster keeps its drains while a worker is away, and forgets
+// them with a worker that an operator removes.
+func TestDrainOfALoneRouter(t *testing.T) {
+	inHarness(t, func(y *harness) {
+		s := y.follow("a", "b")
+		away := func() {
+			y.says(s, specsOf("b")...)
+			y.pass(time.Minute)
+			y.has(map[string]string{"b": ready}, "it is away")
+		}
+		require.Equal(t, Scope{}, y.drain("a", true))
+		away()
+		y.says(s, specsOf("a", "b")...)
+		y.has(map[string]string{"a": draining, "b": ready}, "it drains as before")
+		away()
+		y.drain("a", false)
+		y.says(s, specsOf("a", "b")...)
+		y.has(map[string]string{"a": ready, "b": ready}, "the drain has ended meanwhile")
+
+		for _, busy := range []bool{true, false} { // its removal goes on, or has ended
+			y.drain("a", true)
+			lease := y.worker("a").Ranks()[0].Load.Begin(10)
+			if !busy {
+				lease.End()
+			}
+			_, err := y.manager.Remove("http://a:1", false)
+			require.NoError(t, err)
+			y.pass(time.Second)
+			require.NoError(t, y.manager.Add(specsOf("a")[0]))
+			y.pass(2 * time.Second)
+			y.has(map[string]string{"a": ready, "b": ready}, "it begins anew")
+			lease.End()
+		}
 	})
 }
 

@@ -42,7 +42,7 @@ func (m *Manager) desiredLocked(now time.Time) map[string]*desired {
 			d.spec.Drain = d.spec.Drain || spec.Drain
 		}
 	}
-	m.applyMarksLocked(all)
+	m.applyCordonsLocked(all)
 	return all
 }
 
@@ -71,15 +71,9 @@ func (f *sourceState) names(url string) bool {
 	return slices.ContainsFunc(f.specs, func(s worker.Spec) bool { return s.URL == url })
 }
 
-// applyMarksLocked applies drain and cordon marks. A cordon keeps a source's worker out that is
-// not used yet.
-func (m *Manager) applyMarksLocked(all map[string]*desired) {
+// applyCordonsLocked leaves out the workers of sources that are cordoned and not used yet.
+func (m *Manager) applyCordonsLocked(all map[string]*desired) {
 	for url, mark := range m.marks {
-		d := all[url]
-		if d == nil {
-			continue
-		}
-		d.spec.Drain = d.spec.Drain || mark.Drain
 		if _, added := m.added[url]; mark.Cordon && !added && m.members[url] == nil {
 			delete(all, url)
 		}
@@ -92,6 +86,11 @@ func (m *Manager) reconcileLocked(now time.Time) (leaving bool) {
 	all := m.desiredLocked(now)
 	for url, d := range all {
 		m.ensureLocked(url, d)
+	}
+	for url, t := range m.members { // those too that left and are held
+		if drain := m.drained[url] || m.marks[url].Drain; drain != t.w.Drains(worker.DrainOperator) {
+			t.w.Drain(drain)
+		}
 	}
 	m.doubtLocked(now)
 	served := m.servedLocked(all)

@@ -247,10 +247,9 @@ func (s State) String() string {
 type DrainReason uint32
 
 const (
-	// DrainOperator was asked for by POST /workers/drain.
+	// DrainOperator was asked for by POST /workers/drain, or is a mark in the cluster.
 	DrainOperator DrainReason = 1 << iota
-	// DrainSource comes from the worker's source: a terminating pod, a drain mark in the
-	// cluster.
+	// DrainSource comes from the worker's source: a terminating pod, a drained node.
 	DrainSource
 	// DrainLeaving is a worker that no source names any more.
 	DrainLeaving
