@@ -31,7 +31,6 @@ func TestReadyMatchesRequests(t *testing.T) {
 	whole := newFakeWorker(t, info(1))
 	whole.Answers("/generate", idsReply)
 	h := start(t, []*fakeWorker{p[0], d[0], whole})
-	prefill, decode, alone := h.Worker(p[0]), h.Worker(d[0]), h.Worker(whole)
 	tests := []struct {
 		name                   string
 		prefill, decode, alone bool // drained
@@ -47,9 +46,9 @@ func TestReadyMatchesRequests(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			prefill.Drain(tt.prefill)
-			decode.Drain(tt.decode)
-			alone.Drain(tt.alone)
+			h.Drain(p[0], tt.prefill)
+			h.Drain(d[0], tt.decode)
+			h.Drain(whole, tt.alone)
 			status, r := h.ready()
 			answer, _ := h.Post("/generate", idsBody)
 			require.Equal(t, answer.StatusCode, status, "the answer to a request at the same time")
@@ -81,7 +80,7 @@ func TestReadyForOneModelOfTwo(t *testing.T) {
 	one, two := newFakeWorker(t, info(1)), newFakeWorker(t, `{"version":"0.5.23","served_model_name":"dear","page_size":4}`)
 	two.Answers("/v1/models", `{"data":[{"id":"dear"}]}`)
 	h := start(t, []*fakeWorker{one, two})
-	h.Worker(two).Drain(true)
+	h.Drain(two, true)
 	status, r := h.ready()
 	require.Equal(t, http.StatusOK, status)
 	require.Equal(t, []string{"tiny"}, r.Models)

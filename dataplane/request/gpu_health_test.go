@@ -110,7 +110,7 @@ func TestGPUDeathMovesWaitingRequests(t *testing.T) {
 	})
 	t.Cleanup(func() { close(release) })
 	h := start(t, []*fakeWorker{dead, alive})
-	h.Worker(alive).Drain(true)
+	h.Drain(alive, true)
 	result := make(chan string, 1)
 	go func() {
 		resp, _, err := h.Try(http.MethodPost, h.Base+"/v1/completions", `{"model":"tiny","prompt":"Once"}`)
@@ -120,8 +120,12 @@ func TestGPUDeathMovesWaitingRequests(t *testing.T) {
 		}
 		result <- resp.Status + " " + resp.Header.Get("X-Warmpath-Worker")
 	}()
-	<-arrived
-	h.Worker(alive).Drain(false)
+	select {
+	case <-arrived:
+	case got := <-result:
+		t.Fatalf("answered by a worker that drains: %s", got)
+	}
+	h.Drain(alive, false)
 	began := time.Now()
 	h.Worker(dead).SetHealth(worker.Health{State: worker.GPUDead, Reasons: []string{"the GPU is lost"}})
 	select {

@@ -262,7 +262,8 @@ func (r DrainReason) String() string {
 	return map[DrainReason]string{DrainOperator: "operator", DrainSource: "source", DrainLeaving: "leaving", DrainDouble: "double"}[r]
 }
 
-// Drain sets or clears DrainOperator. Requests in flight finish.
+// Drain sets or clears DrainOperator; of a worker that a fleet.Manager has, only that may. Requests in
+// flight finish.
 func (w *Worker) Drain(on bool) { w.DrainFor(DrainOperator, on) }
 
 // DrainFor is Drain for any reason.

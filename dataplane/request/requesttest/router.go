@@ -284,6 +284,13 @@ func (r *Router) Worker(f *Worker) *worker.Worker {
 	return w
 }
 
+// Drain begins or ends the drain of a fake, as an operator does.
+func (r *Router) Drain(f *Worker, on bool) {
+	r.t.Helper()
+	_, err := r.Fleet.Drain(r.t.Context(), fleet.Target{URL: f.URL}, on)
+	require.NoError(r.t, err)
+}
+
 // Held returns the tokens of all ranks in the approximate tree.
 func (r *Router) Held() (tokens int64) {
 	for _, rank := range r.Registry.Snapshot().Ranks {
