@@ -262,8 +262,8 @@ func (r DrainReason) String() string {
 	return map[DrainReason]string{DrainOperator: "operator", DrainSource: "source", DrainLeaving: "leaving", DrainDouble: "double"}[r]
 }
 
-// Drain sets or clears DrainOperator; of a worker that a fleet.Manager has, only that may. Requests in
-// flight finish.
+// Drain sets or clears DrainOperator, which only its manager may if it has one. Requests in flight
+// finish.
 func (w *Worker) Drain(on bool) { w.DrainFor(DrainOperator, on) }
 
 // DrainFor is Drain for any reason.
