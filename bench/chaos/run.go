@@ -27,8 +27,7 @@ var ErrViolated = errors.New("an invariant did not hold")
 
 // Config describes a run.
 type Config struct {
-	Program  string   // `warmpath`, built with -race
-	Env      []string // besides this process's
+	Program  string // `warmpath`, built with -race
 	Seed     uint64
 	Duration time.Duration // of storms; calms come on top
 	Storm    time.Duration // of one storm; default 1 min

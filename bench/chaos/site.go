@@ -168,7 +168,7 @@ func (s *site) process(name string, args ...string) (*process, error) {
 		return nil, fmt.Errorf("cannot keep the log of %s: %w", name, err)
 	}
 	s.releases = append(s.releases, func() { _ = log.Close() })
-	env := append([]string{"WARMPATH_CLUSTER_TOKEN=a-token-of-chaos", "XDG_STATE_HOME=" + s.dir}, s.Env...)
+	env := []string{"WARMPATH_CLUSTER_TOKEN=a-token-of-chaos", "XDG_STATE_HOME=" + s.dir}
 	return &process{name: name, args: append([]string{s.Program}, args...), env: env, log: log, violate: s.violate, refuses: s.refuses, launch: s.launch}, nil
 }
 

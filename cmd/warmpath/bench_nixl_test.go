@@ -55,7 +55,6 @@ func checkNIXL(t *testing.T, r *nixlResult, sizes ...int) {
 // TestBenchNIXL measures between two real processes, with the real library.
 func TestBenchNIXL(t *testing.T) {
 	library := nixltest.Library(t)
-	t.Setenv(asWarmpath, "1") // the second process is this program again
 	file := filepath.Join(t.TempDir(), "out.json")
 	var out bytes.Buffer
 	c := newRoot()

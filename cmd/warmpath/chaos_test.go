@@ -16,7 +16,7 @@ func TestChaos(t *testing.T) {
 	t.Parallel() // it waits most of its time
 	var said bytes.Buffer
 	err := chaos.Run(t.Context(), chaos.Config{
-		Program: os.Args[0], Env: []string{asWarmpath + "=1"}, Seed: 1, Duration: chaosLasts, Every: chaosLasts / 10, Clients: 4, Calm: chaosCalm, Dir: t.TempDir(), Progress: &said,
+		Program: os.Args[0], Seed: 1, Duration: chaosLasts, Every: chaosLasts / 10, Clients: 4, Calm: chaosCalm, Dir: t.TempDir(), Progress: &said,
 	})
 	require.NoError(t, err, said.String())
 	assert.Regexp(t, `(?m)^ +\S.* +[1-9]\d*( +\d+){5}$`, said.String(), "the table has a fault")

@@ -103,7 +103,6 @@ func TestDoctorMachine(t *testing.T) {
 // TestDoctorNIXL measures between two processes, with the real library.
 func TestDoctorNIXL(t *testing.T) {
 	library := nixltest.Library(t)
-	t.Setenv(asWarmpath, "1") // doctor starts this program again
 	found, err := runDoctor(t, "--nixl-lib", library)
 	if err != nil {
 		t.Fatal(err)

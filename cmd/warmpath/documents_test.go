@@ -131,7 +131,7 @@ func newStage(t *testing.T, blocks []shellBlock) *stage {
 		t.Cleanup(release)
 	}
 	bin := t.TempDir()
-	script := fmt.Sprintf("#!/bin/sh\n%s=1 exec %q \"$@\"\n", asWarmpath, os.Args[0])
+	script := fmt.Sprintf("#!/bin/sh\nexec %q \"$@\"\n", os.Args[0])
 	require.NoError(t, os.WriteFile(filepath.Join(bin, "warmpath"), []byte(script), 0o700))
 	curl, err := exec.LookPath("curl")
 	require.NoError(t, err)

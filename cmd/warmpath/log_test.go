@@ -60,7 +60,6 @@ func TestCommandsLogJSON(t *testing.T) {
 		{"node", "--listen", "127.0.0.1:0", "--no-find", "--route", "--route-listen", at},
 	} {
 		self := exec.CommandContext(t.Context(), os.Args[0], append(args, "--log-format", "json", "--log-level", "debug")...)
-		self.Env = append(os.Environ(), asWarmpath+"=1")
 		var out strings.Builder
 		self.Stderr = &out
 		require.Error(t, self.Run(), args)

@@ -8,7 +8,8 @@ import (
 	"github.com/warmpath/warmpath/dataplane/leaktest"
 )
 
-// asWarmpath, when set, makes this test binary warmpath itself: some tests start it as a process.
+// asWarmpath, when set, makes this test binary warmpath itself. It is set for all processes that the
+// tests start, and those that warmpath starts of itself.
 const asWarmpath = "WARMPATH_TEST_AS_MAIN"
 
 func TestMain(m *testing.M) {
@@ -18,8 +19,10 @@ func TestMain(m *testing.M) {
 	}
 	_ = flag.Set("test.parallel", "6") // -parallel overrides it: tests wait for most of their time
 	leaktest.Folder()
-	if err := os.Setenv("XDG_STATE_HOME", os.TempDir()); err != nil { // of this process and of those that it starts
-		panic(err)
+	for name, value := range map[string]string{"XDG_STATE_HOME": os.TempDir(), asWarmpath: "1"} {
+		if err := os.Setenv(name, value); err != nil { // of this process and of those that it starts
+			panic(err)
+		}
 	}
 	os.Exit(m.Run())
 }

@@ -72,7 +72,7 @@ func (p *process) start() {
 		p.cmd = exec.Command("sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`, os.Args[0]}, p.args...)...)
 		p.cmd.ExtraFiles = p.files
 	}
-	p.cmd.Env = append(append(os.Environ(), asWarmpath+"=1"), p.env...)
+	p.cmd.Env = append(os.Environ(), p.env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a successor ends with it
 	require.NoError(p.t, p.cmd.Start())
