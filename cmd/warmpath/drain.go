@@ -183,30 +183,21 @@ func (o *markOptions) atRouter(cmd *cobra.Command, target string) error {
 // inCluster changes a target's mark, and with --wait returns when the target is empty.
 func (o *markOptions) inCluster(ctx context.Context, cmd *cobra.Command, c *cluster.Cluster, target string) error {
 	v := c.View()
-	m := cluster.Mark{Target: target}
-	i := slices.IndexFunc(v.Marks, func(m cluster.Mark) bool { return m.Target == target })
-	if i >= 0 {
-		m = v.Marks[i]
-	}
-	if known := targets(v); i < 0 && !slices.Contains(known, target) {
-		// A target that is away is known by its mark.
+	// A target that is away is known by its mark.
+	marked := slices.ContainsFunc(v.Marks, func(m cluster.Mark) bool { return m.Target == target })
+	if known := targets(v); !marked && !slices.Contains(known, target) {
 		return unknownTarget(target, known)
 	}
-	before := m
-	o.change(&m)
-	m.By, m.At = operatorName(), time.Now().UTC()
-	var err error
-	switch {
-	case m.Drain == before.Drain && m.Cordon == before.Cordon: // nothing to do
-	case m.Drain || m.Cordon:
-		err = c.Mark(ctx, m)
-	default:
-		err = c.Unmark(ctx, target)
-	}
+	var now cluster.Mark
+	err := c.ChangeMark(ctx, target, func(m *cluster.Mark) {
+		o.change(m)
+		m.By, m.At = operatorName(), time.Now().UTC()
+		now = *m
+	})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s is %s\n", target, word(&m))
+	fmt.Fprintf(cmd.OutOrStdout(), "%s is %s\n", target, word(&now))
 	if o.wait {
 		return o.waitEmpty(ctx, cmd, target, "", func() (string, error) { return o.left(c.View(), target) })
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -18,17 +19,18 @@ const (
 // Errors of buckets.
 var (
 	errNoBucket = errors.New("cluster: there is no such bucket")
-	errRefused  = errors.New("cluster: NATS refuses the write")
+	errChanged  = errors.New("cluster: another process has changed it meanwhile")
 )
 
 // bucket is a key-value bucket: of JetStream, or through a member with all rights.
 type bucket interface {
 	name() string
-	put(ctx context.Context, key string, data []byte) (revision uint64, err error)
-	// create fails with errRefused where the key has a value.
+	// put fails with errChanged where last is not the key's last revision; 0 stands for any.
+	put(ctx context.Context, key string, data []byte, last uint64) (revision uint64, err error)
+	// create fails with errChanged where the key has a value, or had one.
 	create(ctx context.Context, key string, data []byte) error
-	// remove deletes a key; revision is its last one, or 0 for any.
-	remove(ctx context.Context, key string, revision uint64) error
+	// remove deletes a key; last is that of put.
+	remove(ctx context.Context, key string, last uint64) error
 	state(ctx context.Context) (bucketState, error) // errNoBucket: it is gone
 	watch(ctx context.Context) (jetstream.KeyWatcher, error)
 }
@@ -46,23 +48,35 @@ type jetBucket struct{ jetstream.KeyValue }
 
 func (b jetBucket) name() string { return b.Bucket() }
 
-func (b jetBucket) put(ctx context.Context, key string, data []byte) (uint64, error) {
-	return b.Put(ctx, key, data)
+func (b jetBucket) put(ctx context.Context, key string, data []byte, last uint64) (uint64, error) {
+	if last == 0 {
+		return b.Put(ctx, key, data)
+	}
+	revision, err := b.Update(ctx, key, data, last)
+	return revision, changed(err)
 }
 
 func (b jetBucket) create(ctx context.Context, key string, data []byte) error {
 	_, err := b.Update(ctx, key, data, 0)
-	if refused := (*jetstream.APIError)(nil); errors.As(err, &refused) {
-		return fmt.Errorf("%w: %w", errRefused, err)
-	}
-	return err
+	return changed(err)
 }
 
-func (b jetBucket) remove(ctx context.Context, key string, revision uint64) error {
-	if revision == 0 {
+func (b jetBucket) remove(ctx context.Context, key string, last uint64) error {
+	if last == 0 {
 		return b.Delete(ctx, key)
 	}
-	return b.Delete(ctx, key, jetstream.LastRevision(revision))
+	return changed(b.Delete(ctx, key, jetstream.LastRevision(last)))
+}
+
+// wrongLast are the codes of JetStream's errors for a revision that is not the last one: without
+// and with a number in their text.
+var wrongLast = []jetstream.ErrorCode{10164, jetstream.JSErrCodeStreamWrongLastSequence}
+
+func changed(err error) error {
+	if refused := (*jetstream.APIError)(nil); errors.As(err, &refused) && slices.Contains(wrongLast, refused.ErrorCode) {
+		return fmt.Errorf("%w: %w", errChanged, err)
+	}
+	return err
 }
 
 func (b jetBucket) state(ctx context.Context) (bucketState, error) {

@@ -126,21 +126,56 @@ func TestNumbersTravelWithoutWrites(t *testing.T) {
 	shows(t, b, now)
 }
 
+// setMark replaces the mark of a target; one of nothing removes it.
+func setMark(ctx context.Context, c *cluster.Cluster, m cluster.Mark) error {
+	return c.ChangeMark(ctx, m.Target, func(now *cluster.Mark) { *now = m })
+}
+
 func TestMarksHold(t *testing.T) {
 	a := open(t, cluster.Config{})
 	up(t, a)
 	b := join(t, a.URL())
 	m := cluster.Mark{Target: "http://n:30000", Drain: true, By: "me", At: time.Unix(1_700_000_000, 0).UTC()}
-	require.NoError(t, a.Mark(t.Context(), m))
+	require.NoError(t, setMark(t.Context(), a, m))
 	testkit.AwaitThat(t, func() bool { return len(b.View().Marks) == 1 }, func() any { return b.View() })
 	assert.Equal(t, m, b.View().Marks[0])
 	drain, cordon := b.View().Marked("n", "http://n:30000")
 	assert.True(t, drain)
 	assert.False(t, cordon)
 	shows(t, join(t, a.URL()), func(v *cluster.View) bool { return assert.ObjectsAreEqual([]cluster.Mark{m}, v.Marks) })
-	require.NoError(t, b.Unmark(t.Context(), m.Target))
-	require.NoError(t, b.Unmark(t.Context(), "never marked"))
+	require.NoError(t, setMark(t.Context(), b, cluster.Mark{Target: m.Target}))
+	require.NoError(t, setMark(t.Context(), b, cluster.Mark{Target: "never marked"}))
 	testkit.AwaitThat(t, func() bool { return len(a.View().Marks) == 0 }, func() any { return a.View() })
+}
+
+// TestMarksChangedAtOnce: operators who drain and cordon one target at the same instant undo nothing of
+// each other's.
+func TestMarksChangedAtOnce(t *testing.T) {
+	full := open(t, cluster.Config{Listen: "127.0.0.1:0", Token: secret})
+	up(t, full)
+	full2, operator, router := open(t, cluster.Config{URLs: []string{full.URL()}, Token: secret}),
+		holder(t, full.URL(), cluster.RoleOperator, "ann"), holder(t, full.URL(), cluster.RoleRouter, "front")
+	everybody := []*cluster.Cluster{full, full2, operator, router}
+	for _, c := range everybody {
+		up(t, c)
+	}
+	for i := range 20 {
+		on, drains, cordons := i%3 != 2, everybody[i%4], everybody[(i/4+i%4)%4]
+		done := make(chan error, 2)
+		go func() {
+			done <- drains.ChangeMark(t.Context(), "n", func(m *cluster.Mark) { m.Drain = on })
+		}()
+		go func() {
+			done <- cordons.ChangeMark(t.Context(), "n", func(m *cluster.Mark) { m.Cordon = !m.Cordon })
+		}()
+		require.NoError(t, errors.Join(<-done, <-done))
+		for _, c := range everybody {
+			shows(t, c, func(v *cluster.View) bool {
+				drain, cordon := v.Marked("n", "")
+				return drain == on && cordon == (i%2 == 0)
+			})
+		}
+	}
 }
 
 func TestMessages(t *testing.T) {

@@ -26,7 +26,7 @@ func TestEmbeddedKeepsMarks(t *testing.T) {
 		require.NoError(t, err)
 		up(t, a)
 		assert.True(t, a.Status().Embedded)
-		require.NoError(t, a.Mark(t.Context(), cluster.Mark{Target: "a", Cordon: true}))
+		require.NoError(t, setMark(t.Context(), a, cluster.Mark{Target: "a", Cordon: true}))
 		require.NoError(t, a.Close())
 		require.NoError(t, a.Close())
 		b, err := cluster.Open(t.Context(), cluster.Config{StoreDir: dir, Log: quiet})
@@ -158,8 +158,8 @@ func TestAnnounceRefuses(t *testing.T) {
 		require.ErrorIs(t, c.AnnounceNode(n), cluster.ErrRecord, name)
 	}
 	require.ErrorIs(t, c.AnnounceRouter(cluster.Router{}), cluster.ErrRecord)
-	require.ErrorIs(t, c.Mark(t.Context(), cluster.Mark{}), cluster.ErrRecord)
-	require.ErrorIs(t, c.Unmark(t.Context(), ""), cluster.ErrRecord)
+	require.ErrorIs(t, setMark(t.Context(), c, cluster.Mark{}), cluster.ErrRecord)
+	require.ErrorIs(t, setMark(t.Context(), c, cluster.Mark{Target: ""}), cluster.ErrRecord)
 	assert.Empty(t, c.View().Nodes)
 }
 
@@ -172,7 +172,7 @@ func TestClosedClusterAnswers(t *testing.T) {
 	assert.NotNil(t, c.View())
 	c.Withdraw()
 	require.Error(t, c.Publish("x", nil))
-	require.Error(t, c.Mark(t.Context(), cluster.Mark{Target: "x"}))
+	require.Error(t, setMark(t.Context(), c, cluster.Mark{Target: "x", Drain: true}))
 	_, err = c.Subscribe("x", nil)
 	require.Error(t, err)
 	c.Watch(func(*cluster.View) {})()

@@ -32,7 +32,7 @@ func TestFullDisk(t *testing.T) {
 	mark := func(target string) error {
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
-		return member.Mark(ctx, cluster.Mark{Target: target, Drain: true, By: strings.Repeat("x", 20<<10)})
+		return setMark(ctx, member, cluster.Mark{Target: target, Drain: true, By: strings.Repeat("x", 20<<10)})
 	}
 	require.NoError(t, mark("before"))
 	var before unix.Rlimit

@@ -23,7 +23,7 @@ func TestALaterRelease(t *testing.T) {
 	up(t, c)
 	require.NoError(t, a.AnnounceNode(node("n")))
 	mark := cluster.Mark{Target: "n", Drain: true, By: "me", At: time.Unix(1_700_000_000, 0).UTC()}
-	require.NoError(t, a.Mark(t.Context(), mark))
+	require.NoError(t, setMark(t.Context(), a, mark))
 	shows(t, c, func(v *cluster.View) bool { return len(v.Nodes) == 1 && len(v.Marks) == 1 })
 
 	const record, marked = `{"v":2,"instance":"later","seq":1,"node":{"name":"n","workers":"elsewhere"}}`, `{"v":2,"target":"n","until":9}`

@@ -23,7 +23,7 @@ func beatOf(n, instance string, seq uint64, facts ...int64) *beat {
 
 // shown lists the nodes of the table's view.
 func shown(t *memberTable) (list []string) {
-	for _, n := range t.view(nil, true, time.Time{}).Nodes {
+	for _, n := range t.view(&markSet{}, true, time.Time{}).Nodes {
 		list = append(list, n.Name)
 	}
 	return list
@@ -144,10 +144,10 @@ func TestWhole(t *testing.T) {
 
 func TestFactsBelongToTheirRecord(t *testing.T) {
 	tb := loaded("a")
-	used := func() uint64 { return tb.view(nil, true, time.Time{}).Nodes[0].GPUs[0].Used }
+	used := func() uint64 { return tb.view(&markSet{}, true, time.Time{}).Nodes[0].GPUs[0].Used }
 	tb.beat(beatOf("a", "i", 1, 5, 10000, 6))
 	assert.EqualValues(t, 5<<20, used())
-	before := tb.view(nil, true, time.Time{})
+	before := tb.view(&markSet{}, true, time.Time{})
 	for _, b := range []*beat{
 		beatOf("a", "i", 2, 7, 1, 1),     // of a record that is on its way
 		beatOf("a", "i", 1, 7, 1),        // of another shape
@@ -243,28 +243,28 @@ func TestTableAgainstNaive(t *testing.T) {
 
 func TestMarksOfALostStore(t *testing.T) {
 	first, second := time.Unix(1, 0), time.Unix(2, 0)
-	m := markSet{list: map[string]Mark{}, lost: map[string]bool{}}
+	m := newMarkSet()
 	m.begin(first, 2)
-	m.set(Mark{Target: "a"})
-	m.set(Mark{Target: "b"})
+	m.set(Mark{Target: "a"}, 1)
+	m.set(Mark{Target: "b"}, 1)
 	m.end()
 	assert.Empty(t, m.unsaved())
 	m.begin(first, 3) // after an outage in which b was taken back
-	m.set(Mark{Target: "a"})
+	m.set(Mark{Target: "a"}, 1)
 	m.end()
 	assert.Empty(t, m.unsaved())
 	assert.NotContains(t, m.list, "b")
-	m.set(Mark{Target: "c"})
+	m.set(Mark{Target: "c"}, 1)
 	m.begin(second, 1) // another store, in which c was set again already
-	m.remove("c")
+	m.remove("c", 1)
 	m.end()
 	assert.Equal(t, []Mark{{Target: "a"}}, m.unsaved())
 	assert.Contains(t, m.list, "a", "it holds until it is written again")
 	m.begin(second, 1) // read again before it was written
-	m.remove("c")
+	m.remove("c", 1)
 	m.end()
 	assert.Equal(t, []Mark{{Target: "a"}}, m.unsaved())
-	m.set(Mark{Target: "a"})
+	m.set(Mark{Target: "a"}, 1)
 	assert.Empty(t, m.unsaved())
 	m.begin(second, 0) // a copy of the store from before
 	m.end()
@@ -275,7 +275,7 @@ func TestMarksOfALostStore(t *testing.T) {
 // a known release has one again.
 func TestNodesOfALaterRelease(t *testing.T) {
 	tb := loaded("a")
-	newer := func() []string { return tb.view(nil, true, time.Time{}).Newer }
+	newer := func() []string { return tb.view(&markSet{}, true, time.Time{}).Newer }
 	tb.beat(beatOf("a", "i", 1))
 	require.Equal(t, []string{"a"}, shown(tb))
 	for range 8 {

@@ -42,7 +42,7 @@ func TestOpenWithoutNATSHeals(t *testing.T) {
 	assert.Equal(t, []string(nil), names(a.View()))
 	assert.False(t, a.View().Up)
 	require.ErrorIs(t, a.Publish("x", nil), cluster.ErrDown)
-	require.ErrorIs(t, a.Mark(t.Context(), cluster.Mark{Target: "a", Drain: true}), cluster.ErrDown)
+	require.ErrorIs(t, setMark(t.Context(), a, cluster.Mark{Target: "a", Drain: true}), cluster.ErrDown)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, a.WaitUp(ctx), cluster.ErrDown)
@@ -59,8 +59,8 @@ func TestCallsFindTheOutage(t *testing.T) {
 	s.Kill()
 	down(t, c)
 	for what, call := range map[string]func() error{
-		"mark":    func() error { return c.Mark(t.Context(), cluster.Mark{Target: "a", Drain: true}) },
-		"unmark":  func() error { return c.Unmark(t.Context(), "a") },
+		"mark":    func() error { return setMark(t.Context(), c, cluster.Mark{Target: "a", Drain: true}) },
+		"unmark":  func() error { return setMark(t.Context(), c, cluster.Mark{Target: "a"}) },
 		"publish": func() error { return c.Publish("x", nil) },
 		"request": func() error { _, err := c.Request(t.Context(), "x", nil); return err },
 	} {
@@ -81,7 +81,7 @@ func TestNATSKilled(t *testing.T) {
 			require.NoError(t, a.AnnounceNode(node("a")))
 			require.NoError(t, b.AnnounceNode(node("b")))
 			mark := cluster.Mark{Target: "a", Drain: true, At: time.Unix(1, 0).UTC()}
-			require.NoError(t, c.Mark(t.Context(), mark))
+			require.NoError(t, setMark(t.Context(), c, mark))
 			sees(t, c, "a", "b")
 			testkit.AwaitThat(t, func() bool { return len(c.View().Marks) == 1 }, func() any { return c.View() })
 			s.Kill()
@@ -98,7 +98,7 @@ func TestNATSKilled(t *testing.T) {
 			late := join(t, s.URL())
 			sees(t, late, "a")
 			testkit.AwaitThat(t, func() bool { return len(late.View().Marks) == 1 }, func() any { return late.View() })
-			require.NoError(t, c.Unmark(t.Context(), "a"))
+			require.NoError(t, setMark(t.Context(), c, cluster.Mark{Target: "a"}))
 			testkit.AwaitThat(t, func() bool { return len(late.View().Marks) == 0 }, func() any { return late.View() })
 		})
 	}

@@ -42,7 +42,7 @@ func TestMarksMadeAnew(t *testing.T) {
 	s := natstest.Start(t)
 	a, c := join(t, s.URL()), join(t, s.URL())
 	for i := range 5 {
-		require.NoError(t, a.Mark(t.Context(), cluster.Mark{Target: strconv.Itoa(i), Drain: true}))
+		require.NoError(t, setMark(t.Context(), a, cluster.Mark{Target: strconv.Itoa(i), Drain: true}))
 	}
 	shows(t, c, func(v *cluster.View) bool { return len(v.Marks) == 5 })
 	js := jet(t, s)
@@ -58,7 +58,7 @@ func TestMarksMadeAnew(t *testing.T) {
 	require.NoError(t, remakeEmpty(t.Context(), js))
 	late := join(t, s.URL())
 	shows(t, late, func(v *cluster.View) bool { return len(v.Marks) == 6 })
-	require.NoError(t, late.Unmark(t.Context(), "new"))
+	require.NoError(t, setMark(t.Context(), late, cluster.Mark{Target: "new"}))
 	for _, each := range []*cluster.Cluster{a, c, late} {
 		shows(t, each, func(v *cluster.View) bool { return len(v.Marks) == 5 })
 	}
@@ -119,7 +119,7 @@ func TestWatchesOutliveNothing(t *testing.T) {
 		lose(t, func(ctx context.Context) error { return way(ctx, bucket) })
 		require.NoError(t, <-announced)
 		mark := cluster.Mark{Target: version, Drain: true, At: time.Unix(int64(i), 0).UTC()}
-		lose(t, func(ctx context.Context) error { return reader.Mark(ctx, mark) })
+		lose(t, func(ctx context.Context) error { return setMark(ctx, reader, mark) })
 		late := join()
 		for who, each := range map[string]*cluster.Cluster{"writer": writer, "reader": reader, "late": late} {
 			testkit.AwaitThat(t, func() bool {

@@ -45,7 +45,7 @@ const maxLogged = 1024
 
 func newReader(c *Cluster) *reader {
 	return &reader{
-		Cluster: c, table: newMemberTable(), marks: markSet{list: map[string]Mark{}, lost: map[string]bool{}},
+		Cluster: c, table: newMemberTable(), marks: newMarkSet(),
 		logged: map[string]bool{}, beatPrefix: c.subject(beatSubject) + ".",
 	}
 }
@@ -214,18 +214,18 @@ func (s *reader) mark(e jetstream.KeyValueEntry, ok bool) {
 		s.restore()
 	case e.Operation() != jetstream.KeyValuePut:
 		if target, err := unescape(e.Key()); err == nil {
-			s.marks.remove(target)
+			s.marks.remove(target, e.Revision())
 		}
 	default:
 		m, err := decodeMark(e.Key(), e.Value())
 		if err != nil {
 			s.skip("mark "+e.Key(), err)
 			if target, bad := unescape(e.Key()); bad == nil && errors.Is(err, errNewer) {
-				s.marks.keep(target)
+				s.marks.keep(target, e.Revision())
 			}
 			return
 		}
-		s.marks.set(m)
+		s.marks.set(m, e.Revision())
 	}
 }
 
@@ -272,7 +272,7 @@ func (s *reader) pong(at time.Time) {
 	if dead && s.table.now-s.snapshotBegan > deadGap || s.stuck() {
 		s.resync.raise()
 	}
-	if s.marks.seen == nil && s.table.now-s.restored > restoreGap {
+	if !s.marks.loading && s.table.now-s.restored > restoreGap {
 		s.restore()
 	}
 	for _, k := range s.own.yielded() { // yielded names come back when the other process is gone
@@ -294,7 +294,7 @@ func (s *reader) stuck() bool {
 	if s.records == nil || s.marked == nil { // write is at it
 		return false
 	}
-	return s.table.synced == 0 && !s.table.loading || (s.table.loading || s.marks.seen != nil) && s.table.now-s.snapshotBegan > maxSnapshotRead
+	return s.table.synced == 0 && !s.table.loading || (s.table.loading || s.marks.loading) && s.table.now-s.snapshotBegan > maxSnapshotRead
 }
 
 // disconnect stops the clock until NATS answers again.
@@ -307,11 +307,11 @@ func (s *reader) disconnect() {
 // of them come together.
 func (s *reader) publish() {
 	old := s.view.Load()
-	up := s.hearing.Load() && s.records != nil && s.marked != nil && s.marks.seen == nil && s.table.whole()
+	up := s.hearing.Load() && s.records != nil && s.marked != nil && !s.marks.loading && s.table.whole()
 	now := time.Now()
 	switch {
 	case s.table.changed || s.marksChanged || up != old.Up || s.table.numbersChanged && !s.lastPong.IsZero() && s.lastPong.After(old.At):
-		s.view.Store(s.table.view(s.marks.list, up, now))
+		s.view.Store(s.table.view(&s.marks, up, now))
 		s.table.changed, s.table.numbersChanged, s.marksChanged = false, false, false
 		if up != old.Up {
 			s.logState(up)

@@ -125,4 +125,6 @@ type View struct {
 	At time.Time `json:"at"`
 	// Newer are the names of living nodes with records that only a later release reads, sorted.
 	Newer []string `json:"newer,omitempty"`
+
+	revisions map[string]uint64 // of marks, by target; see markSet
 }

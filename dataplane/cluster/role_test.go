@@ -151,12 +151,12 @@ func TestRolesDoTheirWork(t *testing.T) {
 				sees(t, c, "gpu.1", "gpu2")
 				shows(t, c, func(v *cluster.View) bool { return len(v.Routers) >= own+2 })
 			}
-			require.NoError(t, operator.Mark(t.Context(), cluster.Mark{Target: "gpu2", Drain: true}))
-			require.NoError(t, router.Mark(t.Context(), cluster.Mark{Target: "gpu.1", Cordon: true}))
+			require.NoError(t, setMark(t.Context(), operator, cluster.Mark{Target: "gpu2", Drain: true}))
+			require.NoError(t, setMark(t.Context(), router, cluster.Mark{Target: "gpu.1", Cordon: true}))
 			for _, c := range everybody {
 				shows(t, c, func(v *cluster.View) bool { return len(v.Marks) == 2 })
 			}
-			require.NoError(t, operator.Unmark(t.Context(), "gpu2"))
+			require.NoError(t, setMark(t.Context(), operator, cluster.Mark{Target: "gpu2"}))
 			n := node("gpu.1")
 			n.Workers, n.GPUs[0].Used = n.Workers[:1], 7<<30
 			require.NoError(t, one.AnnounceNode(n))
@@ -186,7 +186,7 @@ func TestRolesOutliveTheServer(t *testing.T) {
 	up(t, first)
 	a, operator := holder(t, first.URL(), cluster.RoleNode, "a"), holder(t, first.URL(), cluster.RoleOperator, "ann")
 	require.NoError(t, a.AnnounceNode(node("a")))
-	require.NoError(t, operator.Mark(t.Context(), cluster.Mark{Target: "a", Drain: true}))
+	require.NoError(t, setMark(t.Context(), operator, cluster.Mark{Target: "a", Drain: true}))
 	sees(t, first, "a")
 	sees(t, operator, "a")
 	require.NoError(t, first.Close())
@@ -278,7 +278,7 @@ func TestStoreRefuses(t *testing.T) {
 	up(t, full)
 	require.NoError(t, full.AnnounceNode(node("b")))
 	require.NoError(t, full.AnnounceRouter(cluster.Router{ID: full.Instance(), Addr: "127.0.0.1:1"}))
-	require.NoError(t, full.Mark(t.Context(), cluster.Mark{Target: "b", Cordon: true}))
+	require.NoError(t, setMark(t.Context(), full, cluster.Mark{Target: "b", Cordon: true}))
 	sees(t, full, "b")
 	record := func(name string) []byte {
 		return fmt.Appendf(nil, `{"v":1,"instance":"evil","seq":1,"node":{"name":%q,"workers":[]}}`, name)
@@ -522,7 +522,7 @@ func TestTokensOfRoles(t *testing.T) {
 	sees(t, full, "gpu.1 é")
 	require.ErrorIs(t, inURL.AnnounceNode(node("gpu.2")), cluster.ErrDenied)
 	require.ErrorIs(t, inURL.AnnounceRouter(cluster.Router{ID: "r"}), cluster.ErrDenied)
-	require.ErrorIs(t, inURL.Mark(t.Context(), cluster.Mark{Target: "gpu.2", Drain: true}), cluster.ErrDenied)
+	require.ErrorIs(t, setMark(t.Context(), inURL, cluster.Mark{Target: "gpu.2", Drain: true}), cluster.ErrDenied)
 
 	elsewhere, err := cluster.RoleToken("another secret, of more than 32 characters", cluster.RoleNode, "gpu.1 é")
 	require.NoError(t, err)

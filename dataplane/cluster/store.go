@@ -21,8 +21,8 @@ type storeRequest struct {
 	Bucket   string `json:"bucket"` // recordsBucket or marksBucket
 	Key      string `json:"key,omitempty"`
 	Data     []byte `json:"data,omitempty"`
-	Revision uint64 `json:"revision,omitempty"`
-	Deliver  string `json:"deliver,omitempty"` // of opWatch: where entries go
+	Revision uint64 `json:"revision,omitempty"` // the last one, 0 for any
+	Deliver  string `json:"deliver,omitempty"`  // of opWatch: where entries go
 }
 
 // Operations of storeRequest, as those of bucket.
@@ -44,7 +44,7 @@ type storeReply struct {
 }
 
 // storeErrors are the errors that askers tell apart.
-var storeErrors = map[string]error{"none": errNoBucket, "refused": errRefused, "denied": ErrDenied}
+var storeErrors = map[string]error{"none": errNoBucket, "refused": errChanged, "denied": ErrDenied}
 
 const (
 	// maxStoring is the number of requests that wait, and maxStoringOf that of one user, many
@@ -222,7 +222,7 @@ func (s *store) do(ctx context.Context, h holder, q *storeRequest, a *storeReply
 	}
 	switch q.Op {
 	case opPut:
-		a.Revision, err = of.put(ctx, q.Key, q.Data)
+		a.Revision, err = of.put(ctx, q.Key, q.Data, q.Revision)
 	case opCreate:
 		err = of.create(ctx, q.Key, q.Data)
 	case opRemove:

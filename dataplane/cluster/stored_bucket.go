@@ -19,8 +19,8 @@ type storedBucket struct {
 
 func (b *storedBucket) name() string { return b.prefix + "-" + b.of }
 
-func (b *storedBucket) put(ctx context.Context, key string, data []byte) (uint64, error) {
-	a, err := b.do(ctx, storeRequest{Op: opPut, Key: key, Data: data})
+func (b *storedBucket) put(ctx context.Context, key string, data []byte, last uint64) (uint64, error) {
+	a, err := b.do(ctx, storeRequest{Op: opPut, Key: key, Data: data, Revision: last})
 	return a.Revision, err
 }
 
@@ -29,8 +29,8 @@ func (b *storedBucket) create(ctx context.Context, key string, data []byte) erro
 	return err
 }
 
-func (b *storedBucket) remove(ctx context.Context, key string, revision uint64) error {
-	_, err := b.do(ctx, storeRequest{Op: opRemove, Key: key, Revision: revision})
+func (b *storedBucket) remove(ctx context.Context, key string, last uint64) error {
+	_, err := b.do(ctx, storeRequest{Op: opRemove, Key: key, Revision: last})
 	return err
 }
 

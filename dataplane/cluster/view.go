@@ -11,8 +11,8 @@ import (
 )
 
 // view builds a View of the table and the marks.
-func (t *memberTable) view(marks map[string]Mark, up bool, at time.Time) *View {
-	v := &View{Up: up, At: at}
+func (t *memberTable) view(marks *markSet, up bool, at time.Time) *View {
+	v := &View{Up: up, At: at, revisions: maps.Clone(marks.revisions)}
 	for k, m := range t.members {
 		switch {
 		case m.newer && k.kind == kindNode:
@@ -27,8 +27,8 @@ func (t *memberTable) view(marks map[string]Mark, up bool, at time.Time) *View {
 	slices.SortFunc(v.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(v.Routers, func(a, b Router) int { return strings.Compare(a.ID, b.ID) })
 	slices.Sort(v.Newer)
-	for _, target := range slices.Sorted(maps.Keys(marks)) {
-		v.Marks = append(v.Marks, marks[target])
+	for _, target := range slices.Sorted(maps.Keys(marks.list)) {
+		v.Marks = append(v.Marks, marks.list[target])
 	}
 	return v
 }

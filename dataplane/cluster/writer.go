@@ -252,7 +252,7 @@ func (w *writer) flush() time.Duration {
 		}
 		ctx, cancel := context.WithTimeout(w.ctx, askTimeout)
 		seen := w.open.records.seen.Load()
-		revision, err := w.open.buckets.records.put(ctx, next.key.String(), next.data)
+		revision, err := w.open.buckets.records.put(ctx, next.key.String(), next.data, 0)
 		cancel()
 		w.own.wrote(next, revision, err == nil)
 		if err != nil {
@@ -296,7 +296,7 @@ func (w *writer) restore(lost []Mark) {
 		err = w.open.buckets.marks.create(ctx, escape(m.Target), data)
 		cancel()
 		// Else another process was faster.
-		if err != nil && !errors.Is(err, errRefused) {
+		if err != nil && !errors.Is(err, errChanged) {
 			return
 		}
 	}

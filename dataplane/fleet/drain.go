@@ -16,8 +16,7 @@ import (
 // Marker keeps the drain and cordon marks of a cluster.
 type Marker interface {
 	Viewer
-	Mark(ctx context.Context, m cluster.Mark) error
-	Unmark(ctx context.Context, target string) error
+	ChangeMark(ctx context.Context, target string, change func(*cluster.Mark)) error
 }
 
 var _ Marker = (*cluster.Cluster)(nil)
@@ -104,20 +103,20 @@ const operatorAPI = "operator API"
 // mark changes the mark of a node or worker in the cluster; the rest of the mark stays. It returns
 // when the change is in force here, so that the next one knows of it, or after markTimeout.
 func (m *Manager) mark(ctx context.Context, target string, change func(*cluster.Mark)) error {
-	mark, all := cluster.Mark{Target: target}, m.marker.View().Marks
+	name, all := target, m.marker.View().Marks
 	if i := slices.IndexFunc(all, func(one cluster.Mark) bool { return worker.NormalURL(one.Target) == target }); i >= 0 {
-		mark = all[i]
+		name = all[i].Target
 	}
-	var err error
-	if change(&mark); mark.Drain || mark.Cordon {
+	err := m.marker.ChangeMark(ctx, name, func(mark *cluster.Mark) {
+		change(mark)
 		mark.By, mark.At = operatorAPI, time.Now().UTC()
-		err = m.marker.Mark(ctx, mark)
-	} else {
-		err = m.marker.Unmark(ctx, mark.Target)
-	}
+	})
 	if err == nil {
 		await(ctx, func() bool {
-			return m.inForce(target) == cluster.Mark{Target: target, Drain: mark.Drain, Cordon: mark.Cordon}
+			now := m.inForce(target)
+			wanted := now
+			change(&wanted)
+			return now == wanted
 		})
 	}
 	return err

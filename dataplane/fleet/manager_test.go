@@ -277,18 +277,23 @@ func newSlowMarker(y *harness, after time.Duration) *slowMarker {
 
 func (m *slowMarker) View() *cluster.View { return m.view.Load() }
 
-func (m *slowMarker) Mark(_ context.Context, mark cluster.Mark) error { return m.set(mark) }
-
-func (m *slowMarker) Unmark(context.Context, string) error { return m.set() }
-
-func (m *slowMarker) set(marks ...cluster.Mark) error {
-	if m.down == nil {
-		time.AfterFunc(m.after, func() {
-			m.view.Store(&cluster.View{Marks: marks})
-			m.reach(marks)
-		})
+// ChangeMark implements Marker for one target.
+func (m *slowMarker) ChangeMark(_ context.Context, target string, change func(*cluster.Mark)) error {
+	if m.down != nil {
+		return m.down
 	}
-	return m.down
+	marks := append([]cluster.Mark(nil), m.View().Marks...)
+	if len(marks) == 0 {
+		marks = []cluster.Mark{{Target: target}}
+	}
+	if change(&marks[0]); !marks[0].Drain && !marks[0].Cordon {
+		marks = nil
+	}
+	time.AfterFunc(m.after, func() {
+		m.view.Store(&cluster.View{Marks: marks})
+		m.reach(marks)
+	})
+	return nil
 }
 
 // TestDrainHoldsAtOnce: the router that is asked follows before it answers, unless the mark takes too
