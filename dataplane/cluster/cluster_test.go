@@ -9,10 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/warmpath/warmpath/dataplane/cluster"
+	"github.com/warmpath/warmpath/dataplane/cluster/natstest"
 	"github.com/warmpath/warmpath/dataplane/leaktest"
 	"github.com/warmpath/warmpath/dataplane/testkit"
 )
@@ -175,6 +177,27 @@ func TestMarksChangedAtOnce(t *testing.T) {
 				return drain == on && cordon == (i%2 == 0)
 			})
 		}
+	}
+}
+
+// TestMarksOverWhatElseIsThere: a mark that cannot be read is replaced, and one goes where the note of a
+// deleted one was purged.
+func TestMarksOverWhatElseIsThere(t *testing.T) {
+	s := natstest.Start(t)
+	a, b := join(t, s.URL()), join(t, s.URL())
+	kv, err := jet(t, s).KeyValue(t.Context(), "warmpath-marks")
+	require.NoError(t, err)
+	_, err = kv.PutString(t.Context(), "n", "junk")
+	require.NoError(t, err)
+	testkit.AwaitThat(t, func() bool { return b.Status().Skipped > 0 }, func() any { return b.Status() })
+	for range 2 {
+		require.NoError(t, setMark(t.Context(), b, cluster.Mark{Target: "n", Drain: true}))
+		shows(t, a, func(v *cluster.View) bool { return len(v.Marks) == 1 })
+		require.NoError(t, setMark(t.Context(), a, cluster.Mark{Target: "n"}))
+		for _, c := range []*cluster.Cluster{a, b} {
+			shows(t, c, func(v *cluster.View) bool { return len(v.Marks) == 0 })
+		}
+		require.NoError(t, kv.PurgeDeletes(t.Context(), jetstream.DeleteMarkersOlderThan(-1)))
 	}
 }
 

@@ -131,7 +131,7 @@ func (t *markSet) set(m Mark, revision uint64) {
 	t.list[m.Target] = m
 }
 
-// keep keeps the known mark of a target that has one of a later release by now.
+// keep keeps the known mark of a target whose present one cannot be read.
 func (t *markSet) keep(target string, revision uint64) {
 	delete(t.lost, target)
 	t.revisions[target] = revision

@@ -220,7 +220,7 @@ func (s *reader) mark(e jetstream.KeyValueEntry, ok bool) {
 		m, err := decodeMark(e.Key(), e.Value())
 		if err != nil {
 			s.skip("mark "+e.Key(), err)
-			if target, bad := unescape(e.Key()); bad == nil && errors.Is(err, errNewer) {
+			if target, bad := unescape(e.Key()); bad == nil {
 				s.marks.keep(target, e.Revision())
 			}
 			return

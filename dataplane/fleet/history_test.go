@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -65,7 +66,7 @@ func (h *history) hear(i int, named []string) {
 func (h *history) reload(i int) {
 	h.note("reload", i)
 	if h.sources[i] == nil {
-		h.sources[i] = newScripted(fmt.Sprint(i))
+		h.sources[i] = newScripted(strconv.Itoa(i))
 	} else {
 		h.sources[i] = nil
 	}
@@ -92,7 +93,7 @@ func (h *history) operate(host string) {
 	switch what {
 	case 0:
 		err = h.manager.Add(worker.Spec{URL: target.URL})
-		if want, wrong = !s.added && !(used && s.wanted()), worker.ErrDuplicate; want {
+		if want, wrong = !s.added && (!used || !s.wanted()), worker.ErrDuplicate; want {
 			s.added, s.removed = true, false
 		}
 	case 1:
@@ -153,7 +154,7 @@ func (h *history) step() {
 // whatever processes do, and while the caches of removed workers are being forgotten.
 func TestHistories(t *testing.T) {
 	for seed := range uint64(11) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			inHarness(t, func(y *harness) {
 				h := &history{harness: y, random: rand.New(rand.NewPCG(seed, 0)), of: map[string]*said{"a": {}, "b": {}, "c": {}}}
 				h.reload(0)
