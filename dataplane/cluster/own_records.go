@@ -19,6 +19,7 @@ type ownRecord struct {
 	seq      uint64  // of the last write that was tried
 	acked    uint64  // of the last write that NATS has; 0: none
 	revision uint64  // of that in the bucket
+	rival    uint64  // highest revision of another process's record under our name
 	dirty    bool    // something is to be written
 	sameSeq  bool    // NATS had this record already: it keeps its number
 	yielded  bool    // another process has our name
@@ -123,8 +124,9 @@ func (o *ownRecords) next(now time.Time, gap time.Duration) (*write, time.Durati
 	return nil, wait
 }
 
-// wrote notes how a write went.
-func (o *ownRecords) wrote(w *write, revision uint64, ok bool) {
+// wrote notes how a write went. lost: another process took the name later, which was known before
+// NATS's answer.
+func (o *ownRecords) wrote(w *write, revision uint64, ok bool) (lost bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	r := o.list[w.key]
@@ -134,7 +136,31 @@ func (o *ownRecords) wrote(w *write, revision uint64, ok bool) {
 		r.dirty = true
 	default:
 		r.acked, r.base, r.revision = w.seq, w.facts, revision
+		r.yielded = r.yielded && r.rival >= revision // else the other yields
+		return r.lose()
 	}
+	return false
+}
+
+// contest notes another process's record under k, and reports whether the name is lost to it.
+func (o *ownRecords) contest(k key, revision uint64) (lost bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	r := o.list[k]
+	if r == nil {
+		return false
+	}
+	r.rival = max(r.rival, revision)
+	return r.lose()
+}
+
+// lose yields the name to a process that took it later, and reports whether that is news.
+func (r *ownRecord) lose() bool {
+	if r.acked == 0 || r.yielded || r.rival < r.revision {
+		return false
+	}
+	r.yielded, r.dirty = true, false
+	return true
 }
 
 // rewrite has the records that NATS had and that which selects written once more. They keep their
@@ -151,17 +177,13 @@ func (o *ownRecords) rewrite(which func(k key, r *ownRecord) bool) (found bool) 
 	return found
 }
 
-// yield notes that another process has taken, or released, the name of this one. It reports
-// whether that is news.
-func (o *ownRecords) yield(k key, yielded bool) bool {
+// reclaim has the record under k written again: the process that took the name is gone.
+func (o *ownRecords) reclaim(k key) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	r := o.list[k]
-	if r == nil || r.yielded == yielded || r.acked == 0 {
-		return false
+	if r := o.list[k]; r != nil && r.yielded {
+		r.yielded, r.dirty = false, true
 	}
-	r.yielded, r.dirty = yielded, !yielded
-	return true
 }
 
 // clear empties the list and returns the keys that NATS may have.
@@ -178,22 +200,12 @@ func (o *ownRecords) clear() []key {
 	return taken
 }
 
-// revision returns that of our record under k in the bucket; false: NATS has none.
-func (o *ownRecords) revision(k key) (uint64, bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if r := o.list[k]; r != nil && r.acked != 0 {
-		return r.revision, true
-	}
-	return 0, false
-}
-
 // renumber forgets revisions: the bucket is a new one, which counts from 1.
 func (o *ownRecords) renumber() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, r := range o.list {
-		r.revision = 0
+		r.revision, r.rival = 0, 0
 	}
 }
 

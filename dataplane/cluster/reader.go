@@ -178,13 +178,14 @@ func (s *reader) record(e jetstream.KeyValueEntry, ok bool) {
 // resolveConflict yields the name of this process to one that took it later: the last one wins,
 // as after a restart.
 func (s *reader) resolveConflict(k key, rec *record, revision uint64) {
-	if mine, ok := s.own.revision(k); !ok || rec.Instance == s.own.instance || revision < mine {
-		return
+	if rec.Instance != s.own.instance && s.own.contest(k, revision) {
+		s.nameLost(k)
 	}
-	if s.own.yield(k, true) {
-		s.counts.conflicts.Add(1)
-		s.cfg.Log.Error("cluster: another process has our name and took it over: give one of them another name", "kind", k.kind, "name", k.name)
-	}
+}
+
+func (c *Cluster) nameLost(k key) {
+	c.counts.conflicts.Add(1)
+	c.cfg.Log.Error("cluster: another process has our name and took it over: give one of them another name", "kind", k.kind, "name", k.name)
 }
 
 // checkOwn has records written again that a snapshot lacks: the store was lost, or is older.
@@ -277,7 +278,7 @@ func (s *reader) pong(at time.Time) {
 	}
 	for _, k := range s.own.yielded() { // yielded names come back when the other process is gone
 		if m := s.table.members[k]; m == nil || !m.shown && s.table.now-m.lastBeat > Lease {
-			s.own.yield(k, false)
+			s.own.reclaim(k)
 			s.write.raise()
 		}
 	}

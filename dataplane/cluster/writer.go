@@ -254,7 +254,9 @@ func (w *writer) flush() time.Duration {
 		seen := w.open.records.seen.Load()
 		revision, err := w.open.buckets.records.put(ctx, next.key.String(), next.data, 0)
 		cancel()
-		w.own.wrote(next, revision, err == nil)
+		if w.own.wrote(next, revision, err == nil) {
+			w.nameLost(next.key)
+		}
 		if err != nil {
 			if w.ctx.Err() == nil {
 				w.noteFailure(fmt.Errorf("cannot write %s: %w", next.key, err))
