@@ -19,7 +19,7 @@ type ownRecord struct {
 	seq      uint64  // of the last write that was tried
 	acked    uint64  // of the last write that NATS has; 0: none
 	revision uint64  // of that in the bucket
-	rival    uint64  // highest revision of another process's record under our name
+	rival    uint64  // revision of another process's record that came since the last write began
 	dirty    bool    // something is to be written
 	sameSeq  bool    // NATS had this record already: it keeps its number
 	yielded  bool    // another process has our name
@@ -114,7 +114,7 @@ func (o *ownRecords) next(now time.Time, gap time.Duration) (*write, time.Durati
 			o.seq++
 			r.seq = o.seq
 		}
-		r.written, r.dirty, r.sameSeq = now, false, false
+		r.written, r.dirty, r.sameSeq, r.rival = now, false, false, 0
 		data, err := json.Marshal(record{Version: version, Instance: o.instance, Seq: r.seq, Node: r.node, Router: r.router})
 		if err != nil { // set has made the same JSON before
 			continue
@@ -150,7 +150,7 @@ func (o *ownRecords) contest(k key, revision uint64) (lost bool) {
 	if r == nil {
 		return false
 	}
-	r.rival = max(r.rival, revision)
+	r.rival = revision
 	return r.lose()
 }
 

@@ -32,6 +32,10 @@ func TestOneNameOfTwo(t *testing.T) {
 			w := write()
 			return append(lost, o.contest(k, 6), o.wrote(w, 7, true))
 		}, []bool{false, true, false}, false},
+		{"earlier, in a bucket that is an older state of itself by now", func(o *ownRecords, write func() *write) []bool {
+			lost := []bool{o.wrote(write(), 30, true), o.contest(k, 29), o.wrote(write(), 40, true), o.contest(k, 39)}
+			return append(lost, o.wrote(write(), 31, true))
+		}, []bool{false, false, false, false, false}, false},
 		{"of a new bucket", func(o *ownRecords, write func() *write) []bool {
 			lost := []bool{o.contest(k, 4), o.wrote(write(), 5, true)}
 			o.renumber()
